@@ -424,6 +424,15 @@ class SharedHost(_Record):
     """The longest that one waited, in seconds."""
 
 
+class UndeliveredFlows(_Record):
+    """Flows between two hosts, through a user's program, of which nothing was delivered."""
+
+    flows: tuple[Text, ...]
+    """Their names."""
+    found: tuple[Text, ...]
+    """What became of their packets, in words: of the whole run, as the switch and the kernels of hosts have counted."""
+
+
 class RunRecord(_Record):
     """The whole file. ``clock_origin_ns`` is the switch's time at the experiment's start."""
 
@@ -449,7 +458,8 @@ class RunRecord(_Record):
     target_profile: TargetProfile
     """Units of the reports and abilities of the target; the numbers in reports are in these units."""
     host: Mapping[str, object] | None = None
-    """The machine: kernel, processor, tools; offloads, sysctls, RPS, counters of TCP and UDP of hosts (`testbed`)."""
+    """The machine: kernel, processor, tools; offloads, sysctls, RPS, counters of TCP and UDP of hosts, and of packets
+    that their kernels did not take (`testbed`)."""
     programs: dict[str, str] | None = None
     """SHA-256 of each program and file that shaped the run, when it began: the softswitch, the collector, the compiled
     P4 program, in virtual time the kernel's image, users' programs and the files that their command lines name, but for
@@ -461,6 +471,8 @@ class RunRecord(_Record):
     """Every direction of a link that was reported, see below."""
     shared_hosts: tuple[SharedHost, ...] = ()
     """Hosts that send several flows and whose link, as modelled in virtual time, held some of their packets."""
+    undelivered: tuple[UndeliveredFlows, ...] = ()
+    """Flows through users' programs of which nothing was delivered, by pairs of hosts, and what became of them."""
     telemetry: Mapping[str, object] | None = None
     """`sample`: N, where one report is made for each N departures."""
     clock_origin_ns: StrictInt | None = None

@@ -499,6 +499,20 @@ def test_a_jitter_of_hosts_that_shows_in_rtts_is_reported(tmp_path: Path) -> Non
     assert found[0].startswith("Senders take up to 1.001ms for each frame, more than 5% of the base RTT of 20ms: ")
 
 
+def test_flows_of_which_nothing_was_delivered_are_named_with_what_became_of_them(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))
+    pairs = [{"flows": [f"f{number}", "g", "h", "i"], "found": ["3 packets came", "none left"]} for number in range(5)]
+    edit_run_json(tmp_path / "run", undelivered=pairs)
+    found = [one for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "undelivered"]
+    assert {one["severity"] for one in found} == {"error"}
+    *named, others = [one["message"] for one in found]
+    assert named == [
+        f"f{number}, g, h and 1 more: nothing was delivered. In the whole run, 3 packets came; none left."
+        for number in range(3)
+    ]
+    assert others == "Of 8 further flows nothing was delivered (run.json, undelivered)."
+
+
 def test_a_host_whose_link_holds_what_several_flows_send_is_named(tmp_path: Path) -> None:
     """From 5 % on of what is shortest: the RTT, 20 ms, or a full queue, 50 kB at 20 Mbit/s, which is the same."""
     synthetic.write_run(tmp_path / "run", synthetic.two_flows(4.0))

@@ -268,6 +268,53 @@ def test_two_links_of_one_program_vary_as_links_do(tmp_path: Path) -> None:
     assert queues[3]["duplicated_packets"] == 0
 
 
+# In the example's entries: what to write instead of what, and where the packets of both flows then are.
+WRONG_ENTRIES = {
+    "an Ethernet address": (
+        '"next_hop": "08:00:00:00:03:33"',
+        '"next_hop": "08:00:00:00:03:34"',
+        "receiver dropped {both} packets for another Ethernet address than its own, 08:00:00:00:03:33",
+    ),
+    "a port": (
+        '"08:00:00:00:03:33", "port": 3',
+        '"08:00:00:00:02:22", "port": 2',
+        "bbr-host dropped {both} packets for another IP address than its own, 10.0.2.2",
+    ),
+    "no entry": ('["10.0.3.3", 32]', '["10.0.3.4", 32]', "the program dropped {own} packets of theirs in ingress"),
+}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "an Ethernet address",
+        pytest.param("a port", marks=pytest.mark.long),
+        pytest.param("no entry", marks=pytest.mark.long),
+    ],
+)
+def test_wrong_entries_are_said_of_flows_of_which_nothing_is_delivered(tmp_path: Path, wrong: str) -> None:
+    """A sender's kernel counts how often it has tried to connect; the switch and other kernels find as many."""
+    shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)
+    right, instead, where = WRONG_ENTRIES[wrong]
+    entries = (EXAMPLE / "entries.json").read_text()
+    assert entries.count(right) == 1
+    (tmp_path / "entries.json").write_text(entries.replace(right, instead))
+    text = (EXAMPLE / "cubic-and-bbr.yaml").read_text().replace("20s", "2s")
+    # Where no packet came to the link, there are no reports of it, and the run fails for that.
+    start(tmp_path, text).wait(PATIENCE_S)
+    record = json.loads((tmp_path / "out" / "run.json").read_text())
+    kernels = record["host"]["testbed"]["kernel_counters"]
+    tried = [kernels[host]["TcpOutSegs"] + kernels[host]["TcpRetransSegs"] for host in ("cubic-host", "bbr-host")]
+    assert min(tried) >= 2
+    found = {flow: pair["found"] for pair in record["undelivered"] for flow in pair["flows"]}
+    for flow, host, port, count in (("cubic-1", "cubic-host", 1, tried[0]), ("bbr-1", "bbr-host", 2, tried[1])):
+        assert found[flow][0] == f"{count} packets came from {host} (port {port})"
+        assert where.format(both=sum(tried), own=count) in found[flow]
+    said = (tmp_path / "said").read_text()
+    assert all(f"error: {flow}: nothing was delivered. In the whole run, " in said for flow in found)
+    assert "nothing was delivered" in (tmp_path / "out" / "report.html").read_text()
+
+
 @pytest.mark.needs("root")
 def test_the_example_runs_in_real_time(tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path, dirs_exist_ok=True)

@@ -11,7 +11,15 @@ from typing import Any, Literal
 
 from narrows_formats.files import REPORT_FILES, RUN, SWEEP, TELEMETRY
 from narrows_formats.flow_names import group_of, recorded_names
-from narrows_formats.run_record import EventRecord, FlowRecord, LinkRecord, Number, RunRecord, SharedHost
+from narrows_formats.run_record import (
+    EventRecord,
+    FlowRecord,
+    LinkRecord,
+    Number,
+    RunRecord,
+    SharedHost,
+    UndeliveredFlows,
+)
 from narrows_formats.target_profile import TargetProfile
 from narrows_formats.units import NANOSECONDS
 from narrows_formats.validation import problems
@@ -64,6 +72,7 @@ class Run:
     raw: dict[str, Any] = field(repr=False)
     events: tuple[EventRecord, ...] = ()
     shared_hosts: tuple[SharedHost, ...] = ()
+    undelivered: tuple[UndeliveredFlows, ...] = ()
     # By number of the flow; each link's view has the same.
     _said: dict[int, HostRecord] = field(default_factory=dict, repr=False, compare=False)
 
@@ -203,4 +212,5 @@ def read_run(run_dir: Run | Path | str) -> Run:
         raw=record.as_json(),
         events=record.events,
         shared_hosts=record.shared_hosts,
+        undelivered=record.undelivered,
     )

@@ -68,6 +68,12 @@ def plural(count: float, noun: str) -> str:
     return f"{count:,.0f} {noun}{'' if count == 1 else 's'}"
 
 
+def _named(flows: Sequence[str]) -> str:
+    """The first few of some names, and how many others there are."""
+    more = f" and {len(flows) - MAX_NAMED} more" if len(flows) > MAX_NAMED else ""
+    return ", ".join(flows[:MAX_NAMED]) + more
+
+
 def missing_ratio(aggregation: Aggregation) -> float:
     """Fraction (0..1) of the reports that should be there and are not usable."""
     due = aggregation.order.reports + aggregation.order.unusable
@@ -267,7 +273,7 @@ def _few_reports(run: Run, aggregation: Aggregation) -> list[WarningSummary]:
     few = [name for name, enough in zip(run.flow_names, aggregation.assessable, strict=False) if not enough]
     if not few:
         return []
-    who = ", ".join(few[:MAX_NAMED]) + (f" and {len(few) - MAX_NAMED} more" if len(few) > MAX_NAMED else "")
+    who = _named(few)
     shares = "" if aggregation.accounted_for else ", and no flow has a share"
     message = f"Fewer than {MIN_REPORTS} reports, or none for more than {MAX_ERROR:.0%} of their time: {who}; "
     message += f"they have no goodput and no times{shares}."
@@ -422,6 +428,18 @@ def _shared_host_warnings(run: Run) -> list[WarningSummary]:
     return found
 
 
+def _undelivered_warnings(run: Run) -> list[WarningSummary]:
+    """Flows through users' programs of which nothing was delivered; pairs of hosts beyond a few are counted."""
+    found = []
+    for pair in run.undelivered[:MAX_NAMED]:
+        message = f"{_named(pair.flows)}: nothing was delivered. In the whole run, {'; '.join(pair.found)}."
+        found.append(_caution("undelivered", "error", message))
+    if more := sum(len(pair.flows) for pair in run.undelivered[MAX_NAMED:]):
+        message = f"Of {plural(more, 'further flow')} nothing was delivered (run.json, undelivered)."
+        found.append(_caution("undelivered", "error", message))
+    return found
+
+
 def _kernel_counters(run: Run) -> Iterator[tuple[str, dict[str, object]]]:
     """What the kernel of each host has counted."""
     host = run.raw.get("host")
@@ -465,6 +483,7 @@ def find_warnings(
         if len(links) > 1:
             own = [{**warning, "message": f"{link.name}: {warning['message']}"} for warning in own]
         found += own
+    found += _undelivered_warnings(run)
     found += _balance_warnings(run)
     if control := _count(run.raw.get("control_connections")):
         message = f"{plural(control, 'connection')} that carried little around another one to the same port "

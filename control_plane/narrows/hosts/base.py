@@ -167,7 +167,8 @@ class Testbed(Protocol):
         ...
 
     def kernel_counters(self) -> dict[str, dict[str, int]]:
-        """What each host's kernel has counted of TCP and UDP in this run, by the names of `nstat`, without zeros.
+        """What each host's kernel has counted in this run, without zeros: of TCP and UDP, and of packets not taken
+        (`narrows.hosts.kernel_counters`).
 
         Hosts whose kernels count what others do as well are left out.
         """

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Collection, Sequence
+from functools import partial
 from ipaddress import ip_interface
 from pathlib import Path
 
@@ -230,7 +231,8 @@ class NetnsTestbed(SharedFiles):
     def kernel_counters(self) -> dict[str, dict[str, int]]:
         """See `narrows.hosts.base.Testbed.kernel_counters`: a namespace has its own, from its beginning."""
         hosts = [host.name for host in self._plan.hosts if host.address]
-        return {host: call_inside(self._state.namespace(host), kernel_counters.read) for host in hosts}
+        read = partial(kernel_counters.read, HOST_INTERFACE)
+        return {host: call_inside(self._state.namespace(host), read) for host in hosts}
 
     def describe(self) -> dict[str, object]:
         """Offloads and kernel settings as read back, for run.json."""

@@ -61,6 +61,7 @@ async def read_counters(target: Target, plan: Plan, observer: Observer) -> Count
         links={link.name: await _link_counters(target, observer, link, of_links[link.name]) for link in plan.links},
         packet_conservation=await target.packet_conservation(plan),
         lost_reports=await target.lost_reports(plan),
+        discards=await target.discards(),
     )
 
 

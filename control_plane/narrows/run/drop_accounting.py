@@ -20,6 +20,7 @@ from narrows.switch.readings import FlowDrops, FlowTotals
 MODULUS = 1 << 32
 # Value of the column `cause` of recorded drops.
 LOSS_EMULATION = 1
+BY_PROGRAM = {6: "ingress", 7: "egress"}
 HALF = MODULUS // 2
 
 
@@ -108,10 +109,14 @@ def last_reports(telemetry: Path) -> dict[int, dict[int, LastReport]]:
 
 @dataclass
 class RecordedDrops:
-    """Packets of a link whose drop has a record: at its queue by flow index, and by loss emulation before that."""
+    """Packets of a link whose drop has a record: at its queue by flow index, and by loss emulation before that.
+
+    ``by_program`` are those of the first that a user's program dropped, by flow index and where (`BY_PROGRAM`).
+    """
 
     at_queue: Counter[int] = field(default_factory=Counter)
     emulated: int = 0
+    by_program: Counter[tuple[int, str]] = field(default_factory=Counter)
 
 
 def recorded_drops(telemetry: Path) -> dict[int, RecordedDrops]:
@@ -128,6 +133,8 @@ def recorded_drops(telemetry: Path) -> dict[int, RecordedDrops]:
                 link.emulated += count
             else:
                 link.at_queue[row["flow"]] += count
+            if where := BY_PROGRAM.get(row["cause"]):
+                link.by_program[row["flow"], where] += count
     return found
 
 

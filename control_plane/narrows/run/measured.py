@@ -15,7 +15,7 @@ from narrows_formats.target_profile import TargetProfile
 from narrows.run.changes import Made, Reacted
 from narrows.run.stepping import Action
 from narrows.run.watching import Reading
-from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
+from narrows.switch.readings import Discards, FlowDrops, FlowTotals, PacketConservation, PortStats, QueueStats
 from narrows.targets.base import AppliedSettings
 from narrows.traffic.connection import Connection
 from narrows.traffic.sockets import Readings
@@ -44,6 +44,7 @@ class Counters:
     links: dict[str, LinkCounters]
     packet_conservation: list[PacketConservation]
     lost_reports: dict[str, int]
+    discards: Discards | None = None
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from narrows.run.changes import Made, varied
 from narrows.run.event_record import events
 from narrows.run.measured import Counters, Measured, Status
 from narrows.run.results import RunDirectory
+from narrows.run.undelivered import Counted
 from narrows.switch.readings import FlowDrops
 from narrows.targets.base import AppliedLink
 
@@ -129,6 +130,12 @@ def write(
             f"warning: {lost} reports dropped {place}" for place, lost in measured.counters.lost_reports.items() if lost
         ]
         readings |= _readings(measured.counters, bool(measured.profile.flow_drop_counters))
+        kernel = measured.testbed.get("kernel_counters")
+        evidence = Counted(
+            plan, kernel if isinstance(kernel, dict) else {}, measured.counters, measured.learned, recorded
+        )
+        if missing := evidence.undelivered(measured.connections):
+            readings["undelivered"] = [asdict(one) for one in missing]
         readings["shared_hosts"] = _shared_hosts(plan, measured.counters)
         readings["drop_cross_check"] = {name: check.as_json() for name, check in checks.items()}
     if len(reasons) > len(measured.reasons):
@@ -196,6 +203,7 @@ def _readings(counters: Counters, counted: bool) -> dict[str, object]:
             if counted
             else None,
             "ports": [asdict(port) for port in counters.ports],
+            "discards": None if counters.discards is None else asdict(counters.discards),
         },
         "balances": [{**asdict(balance), "lost": balance.lost} for balance in counters.packet_conservation],
         "lost_reports": counters.lost_reports,

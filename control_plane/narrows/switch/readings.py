@@ -121,6 +121,17 @@ class PortStats:
 
 
 @dataclass(frozen=True)
+class Discards:
+    """Packets that ended in the switch and at no queue: its programs dropped them in ``ingress`` or ``egress``, or sent
+    them to an ``absent_port``, or to a controller that did not get them (``packet_ins``)."""
+
+    ingress: int
+    egress: int
+    absent_port: int
+    packet_ins: int
+
+
+@dataclass(frozen=True)
 class PacketConservation:
     """Packets counted on both sides of a place where a target may lose some without counting them."""
 

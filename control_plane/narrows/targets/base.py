@@ -24,7 +24,15 @@ from narrows.hosts.base import Testbed
 from narrows.hosts.netns import NetnsTestbed
 from narrows.hosts.state import RunState
 from narrows.switch.calibration import QueueFacts
-from narrows.switch.readings import FlowDrops, FlowTotals, PacketConservation, PortStats, QueueReading, QueueStats
+from narrows.switch.readings import (
+    Discards,
+    FlowDrops,
+    FlowTotals,
+    PacketConservation,
+    PortStats,
+    QueueReading,
+    QueueStats,
+)
 
 if TYPE_CHECKING:
     # What measures needs only the plan.
@@ -302,6 +310,10 @@ class Target(ABC):
     @abstractmethod
     async def ports(self) -> list[PortStats]:
         """All ports."""
+
+    async def discards(self) -> Discards | None:
+        """Packets that ended at no queue and no port; None where the switch does not count them."""
+        return None
 
     @abstractmethod
     async def unexpected_losses(self, plan: Plan) -> list[str]:

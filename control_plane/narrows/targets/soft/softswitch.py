@@ -18,7 +18,7 @@ from narrows.experiment.plan import FIRST_DEVICE
 from narrows.hosts.base import SWITCH, Testbed
 from narrows.hosts.process import Process
 from narrows.paths import binary, compiled_program
-from narrows.switch.readings import PortStats
+from narrows.switch.readings import Discards, PortStats
 from narrows.targets.soft.virtual_time import VirtualTimeSettings
 
 # Imported when there is a switch to speak to, see `narrows.targets.p4runtime`.
@@ -269,6 +269,11 @@ class Softswitch:
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
         return [_counters(port) for port in (await self.manager.port_stats()).ports]
+
+    async def discards(self) -> Discards:
+        """Packets that ended at no queue."""
+        found = (await self.manager.port_stats()).discards
+        return Discards(found.ingress, found.egress, found.absent_port, found.packet_ins)
 
     async def losses(self, queues_except: Collection[int] = (), ports_except: Collection[int] = ()) -> list[str]:
         """Packets it lost, one line for each place.

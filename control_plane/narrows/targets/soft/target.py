@@ -23,7 +23,7 @@ from narrows.hosts.netns import NIC_CHECKSUM_OFFLOADS, NIC_SEGMENTATION, NetnsTe
 from narrows.hosts.state import RunState
 from narrows.paths import binary, compiled_program
 from narrows.switch.entries import DELAY_BITS
-from narrows.switch.readings import FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_queue
+from narrows.switch.readings import Discards, FlowDrops, FlowTotals, PortStats, QueueReading, QueueStats, by_queue
 from narrows.switch.widths import unreported_depths, unreported_waits
 from narrows.targets.base import AppliedLink, AppliedSettings, Target, TargetOptions
 from narrows.targets.p4runtime import P4RuntimeTarget
@@ -448,6 +448,10 @@ class SoftTarget(P4RuntimeTarget):
     async def ports(self) -> list[PortStats]:
         """Interface counters of all ports."""
         return await self._switch.ports()
+
+    async def discards(self) -> Discards:
+        """See `Target.discards`."""
+        return await self._switch.discards()
 
     async def unexpected_losses(self, plan: Plan) -> list[str]:
         """Packets lost anywhere but at a link's queue or by loss emulation."""
