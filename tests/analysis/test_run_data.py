@@ -380,6 +380,21 @@ def test_datagrams_that_no_program_read_are_reported(tmp_path: Path, key: str) -
     assert len(found) == 1 and found[0].startswith("5 datagrams arrived at receiver and had no room")
 
 
+def test_packets_whose_checksum_is_wrong_are_reported(tmp_path: Path) -> None:
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(2.0))
+    path = tmp_path / "run" / "run.json"
+    counters = {
+        "sender0": {"TcpInErrs": 9},
+        "receiver": {"TcpInErrs": 1502, "TcpInCsumErrors": 1500, "IpInHdrErrors": 2},
+    }
+    path.write_text(json.dumps({**json.loads(path.read_text()), "host": {"testbed": {"kernel_counters": counters}}}))
+    (found,) = (one for one in analyze_run(tmp_path / "run")["warnings"] if one["code"] == "broken_packets")
+    assert found["severity"] == "error"
+    assert found["message"].startswith(
+        "The kernel of receiver dropped 1,502 packets with a wrong header or checksum (IpInHdrErrors 2, "
+    )
+
+
 def test_rtt_from_sequence_numbers_and_inflight(both_directions: tuple[Path, synthetic.Truth]) -> None:
     run_dir, truth = both_directions
     for name in ("reports-00000.parquet", "reports-00001.parquet"):

@@ -48,6 +48,8 @@ NO_ROOM = ("UdpRcvbufErrors", "Udp6RcvbufErrors")
 SHORT_OF_MEMORY = (
     "TcpExtRcvPruned", "TcpExtOfoPruned", "TcpExtTCPOFODrop", "TcpExtTCPRcvQDrop", "TcpExtTCPMemoryPressures",
 )  # fmt: skip
+# RFC 4293, and Linux's count of wrong checksums.
+BROKEN = ("IpInHdrErrors", "Ip6InHdrErrors", "TcpInCsumErrors", "UdpInCsumErrors", "Udp6InCsumErrors")
 
 
 Severity = Literal["error", "warning"]
@@ -450,6 +452,20 @@ def _kernel_counters(run: Run) -> Iterator[tuple[str, dict[str, object]]]:
         yield name, counted if isinstance(counted, dict) else {}
 
 
+def _broken_warnings(run: Run) -> list[WarningSummary]:
+    """Hosts whose kernel dropped what came with a wrong header or checksum: what had changed it did not say so."""
+    found = []
+    for name, counters in _kernel_counters(run):
+        if broken := {one: _count(counters[one]) for one in BROKEN if _count(counters.get(one))}:
+            message = (
+                f"The kernel of {name} dropped {plural(sum(broken.values()), 'packet')} with a wrong header or "
+                f"checksum ({', '.join(f'{one} {count}' for one, count in broken.items())}), which count as delivered "
+                "here: what had changed them, such as a program of yours, did not compute the checksum again."
+            )
+            found.append(_caution("broken_packets", "error", message))
+    return found
+
+
 def _memory_warnings(run: Run) -> list[WarningSummary]:
     """Hosts whose kernel had no memory for what had arrived, or was to be sent."""
     found = []
@@ -496,6 +512,7 @@ def find_warnings(
     found += _socket_warnings(sockets, run)
     found += _jitter_warnings(run)
     found += _shared_host_warnings(run)
+    found += _broken_warnings(run)
     found += _memory_warnings(run)
     return sorted(found, key=lambda warning: warning["severity"] != "error")
 

@@ -15,8 +15,9 @@ from narrows.run.drop_accounting import BY_PROGRAM, RecordedDrops
 from narrows.run.measured import Counters
 from narrows.traffic.connection import Connection
 
-# What a host's TCP and UDP have got.
+# What a host's TCP and UDP have got; segments with errors are counted as well (RFC 4022).
 TAKEN = ("TcpInSegs", "UdpInDatagrams", "Udp6InDatagrams")
+SEGMENTS_WITH_ERRORS = "TcpInErrs"
 # Counters of packets that a host's kernel took no further (linux/if_link.h, RFC 4293), and why. Of those for another
 # address Linux counts some as without a route.
 NOT_TAKEN: Mapping[tuple[str, ...], Callable[[Host], str]] = {
@@ -26,7 +27,9 @@ NOT_TAKEN: Mapping[tuple[str, ...], Callable[[Host], str]] = {
         f"for another IP address than its own, {host.address}"
     ),
     ("IpInHdrErrors", "Ip6InHdrErrors"): lambda _: "with a wrong IP header or a wrong checksum of it",
-    ("TcpInErrs", "UdpInCsumErrors", "Udp6InCsumErrors"): lambda _: "with a wrong TCP or UDP header or checksum",
+    (SEGMENTS_WITH_ERRORS, "UdpInCsumErrors", "Udp6InCsumErrors"): lambda _: (
+        "with a wrong TCP or UDP header or checksum"
+    ),
     ("UdpNoPorts", "Udp6NoPorts"): lambda _: "for a UDP port at which nothing listens",
 }
 # Hosts that are named which packets of others reached.
@@ -82,7 +85,8 @@ class Counted:
         return not self._taken(flow.receiver)
 
     def _taken(self, host: str) -> int:
-        return sum(self.kernel.get(host, {}).get(name, 0) for name in TAKEN)
+        counted = self.kernel.get(host, {})
+        return sum(counted.get(name, 0) for name in TAKEN) - counted.get(SEGMENTS_WITH_ERRORS, 0)
 
     def _found(self, one: Host, other: Host, connections: Sequence[Connection]) -> Iterator[str]:
         """What became of packets of flows that ``one`` host has begun; nothing where all is as it should be."""
@@ -119,16 +123,15 @@ class Counted:
             yield f"the program sent {_packets(discards.absent_port)} to a port at which nothing is"
         if discards.packet_ins:
             yield f"{_packets(discards.packet_ins)} for the controller did not reach it"
-        if self.plan.ours is not None:
-            # Its program drops in ingress, too: losses that are emulated, and to manage its queue.
-            return
         known = Counter[str]()
         for link in self.recorded.values():
             for (_, where), count in link.by_program.items():
                 known[where] += count
         for where, count in (("ingress", discards.ingress), ("egress", discards.egress)):
             if count > known[where]:
-                yield f"the program dropped {_packets(count - known[where])} in {where} whose flows are not recorded"
+                # Narrows' own program drops in both: losses that are emulated, and to manage its queue.
+                who = "the program" if self.plan.ours is None else "programs, Narrows' own included,"
+                yield f"{who} dropped {_packets(count - known[where])} in {where} whose flows are not recorded"
 
     def _not_taken(self, host: Host) -> Iterator[str]:
         """What has reached a host, and its kernel has dropped."""
