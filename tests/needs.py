@@ -33,6 +33,7 @@ ROOT = "root"
 CHANGED_KERNEL = "cubic-beta"
 # Of a source with BBRv3, which no package has.
 BBR3 = "bbr3"
+POLICE = "CONFIG_NET_ACT_POLICE=y"
 # Files of tests that take minutes, waiting or compiling.
 LONGEST = ("test_tofino_run", "test_ptf_tofino", "test_third_party_clients", "test_in_a_guest")
 
@@ -127,6 +128,13 @@ ABSENCES: dict[str, Callable[[], str | None]] = {
     ),
     "bridge-kernel": lambda: (
         None if _a_kernel_has("CONFIG_BRIDGE=y") else "no kernel with a bridge is built; `make kernel` does"
+    ),
+    # Linux's policer is compared with ours, and serves no other test.
+    "police-kernel": lambda: (
+        None
+        if _a_kernel_has(POLICE)
+        else "no kernel with a policer is built; `narrows kernel build --name police --config CONFIG_NET_CLS_ACT=y "
+        f"--config {POLICE}` makes one"
     ),
     # The option came with the time that system calls of programs take.
     "programs-kernel": lambda: (

@@ -101,6 +101,6 @@ def test_what_may_be_absent_is_what_no_package_has() -> None:
         "root", "bmv2", "bpf", "guest-kernel", "repeatable-kernel", "seeded-kernel", "bridge-kernel", "mahimahi",
         "mm-link", "default-kernel", "programs-kernel", "python-for-all", "sde", "tofino-model", "stress", "tutorials",
         "no-netem", "prometheus", "telegraf", "Rscript", "octave", "changed-kernel", "kernel-objects",
-        "external-kernel", "counted-instructions", "bmv2-cli", "bbr3-objects",
+        "external-kernel", "counted-instructions", "bmv2-cli", "bbr3-objects", "police-kernel",
     }  # fmt: skip
     assert not set(needs.ABSENCES) & set(needs.debian_packages())

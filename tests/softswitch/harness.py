@@ -10,7 +10,7 @@ import signal
 import struct
 import subprocess
 import uuid
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,11 +29,23 @@ CROSS_CONNECT = "NarrowsIngress.cross_connect.cross_connect"
 REPORT_BYTES = 184
 # Lengths of a capture's header, and of a record: seconds, nanoseconds, bytes that are there, bytes of the frame.
 PCAP_HEADER, PCAP_RECORD = 24, "<IIII"
+# A capture's header: nanoseconds, version 2.4, Ethernet; and a frame's: no addresses, an EtherType for experiments.
+CAPTURE = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
+ETHERNET = bytes(12) + b"\x88\xb5"
 
 
 def run(command: str) -> str:
     """Run a command; its standard output."""
     return subprocess.run(command.split(), check=True, capture_output=True, text=True).stdout
+
+
+def write_frames(path: Path, frames: Iterable[tuple[int, int]]) -> None:
+    """Write a capture of frames, each with its time in nanoseconds and its length."""
+    capture = bytearray(CAPTURE)
+    for time_ns, length in frames:
+        capture += struct.pack(PCAP_RECORD, *divmod(time_ns, 1_000_000_000), length, length)
+        capture += ETHERNET.ljust(length, b"\0")
+    path.write_bytes(capture)
 
 
 def replay(

@@ -13,7 +13,6 @@ import os
 import random
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
@@ -22,14 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from harness import PCAP_RECORD, ROOT, replay
+from harness import ROOT, replay, write_frames
 
-SECOND, MILLISECOND = 1_000_000_000, 1_000_000
+MILLISECOND = 1_000_000
 # A tun device gives an IP packet and so many bytes more; an Ethernet frame is longer by its header.
 TUN_HEADER, ETHERNET_HEADER = 4, 14
-# pcap's header: nanoseconds, version 2.4, Ethernet. A frame's: no addresses, an EtherType for experiments.
-CAPTURE = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 65535, 1)
-ETHERNET = bytes(12) + b"\x88\xb5"
 # mm-link is to be set-uid to root, and run by another user.
 NOBODY = 65534
 READY_S = 10.0
@@ -102,13 +98,12 @@ def send(target: str, seconds: float) -> None:
 
 def through_ours(trace: Path, directory: Path, log: Log) -> list[tuple[int, int]]:
     """When what came leaves the softswitch, as the log has it; packets of one millisecond come at its begin."""
-    capture = bytearray(CAPTURE)
-    for came, packets in itertools.groupby(log.arrivals, key=lambda arrival: arrival[0]):
-        for number, (_, size) in enumerate(packets):
-            length = size - TUN_HEADER + ETHERNET_HEADER
-            capture += struct.pack(PCAP_RECORD, *divmod(came * MILLISECOND + number, SECOND), length, length)
-            capture += ETHERNET.ljust(length, b"\0")
-    (directory / "came.pcap").write_bytes(capture)
+    frames = (
+        (came * MILLISECOND + number, size - TUN_HEADER + ETHERNET_HEADER)
+        for came, packets in itertools.groupby(log.arrivals, key=lambda arrival: arrival[0])
+        for number, (_, size) in enumerate(packets)
+    )
+    write_frames(directory / "came.pcap", frames)
     source = {"pcap": "came.pcap", "start_ns": log.arrivals[0][0] * MILLISECOND}
     _, left = replay(directory, {"mahimahi": {"file": str(trace)}}, source)
     assert all(time_ns % MILLISECOND == 0 for time_ns, _ in left)
