@@ -82,13 +82,25 @@ def test_what_cannot_be_read_is_named_with_its_line(text: str, message: str) -> 
     ("more", "message"),
     [
         ({"delay": {"steps": [{"at": "0s", "delay": "1ms"}]}}, "has a trace with a column of its delay, which varies"),
-        ({"aggregation": {"period": "5ms"}}, "has a trace with a column of its rate, which varies without it"),
+        ({"aggregation": {"period": "5ms"}}, "has aggregation, and jitter or a delay that varies"),
         ({"jitter": {"uniform": "25ms"}}, "has a jitter that takes more than its delay of 10ms"),
     ],
 )
 def test_a_property_has_one_source(more: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan_of(**more)
+
+
+RATES = {"file": "drive.csv", "text": "t,down\n1,2\n", "columns": {"time": "t", "rate": "down"}}
+
+
+def test_a_recorded_rate_is_handed_over_in_intervals() -> None:
+    link = plan_of(trace=RATES, aggregation={"period": "5ms"}).links[0]
+    assert link.schedule == RateSteps(((0, 10_000_000), (1_000_000_000, 2)))
+    assert link.delay_steps == DelaySteps(((0, 10_000_000),), 5_000_000, gathers=True)
+    for more in ({"period": "5ms", "overhead": "1ms"}, {"frames": 4}):
+        with pytest.raises(InputError, match="a rate that varies; allowed: a rate that is constant, or a period with"):
+            plan_of(trace=RATES, aggregation=more)
 
 
 JITTERS = {"file": "drive.csv", "columns": {"time": "t", "delay": "owd", "jitter": "ipdv"}, "units": {"jitter": "ms"}}

@@ -155,7 +155,11 @@ def _changed(*path: str, to: Any) -> dict[str, Any]:
             EXPERIMENT,
             "one.yaml: given 'flows.other.drops > 0', which has no flow 'other'; allowed: tested-1",
         ),
-        (TEXT, {**EXPERIMENT, "flows": [{"name": "x", "cca": "bbr", "duration": "1s"}]}, "tested"),
+        (
+            TEXT,
+            {**EXPERIMENT, "flows": [{"name": "x", "cca": "bbr", "duration": "1s"}]},
+            "one.yaml: flows: none is called 'tested', as what is tested; allowed: a group of that name",
+        ),
     ],
 )
 def test_a_wrong_suite_has_one_clear_error(
@@ -189,6 +193,19 @@ def test_cases_of_included_suites_come_first_and_keep_their_names(tmp_path: Path
     assert [case.name for case in found.only(["two"]).cases] == ["two"]
     with pytest.raises(InputError, match="suite b: has no case 'tow', did you mean 'two'"):
         found.only(["tow"])
+
+
+def test_included_suites_do_not_hide_each_others_cases(tmp_path: Path) -> None:
+    """One that two suites include is there once."""
+    for name in ("a", "b"):
+        made(tmp_path / name, TEXT)
+    for name, others in (("c", ["../a"]), ("d", ["../a", "../c"]), ("e", ["../a", "../b"])):
+        (tmp_path / name).mkdir()
+        text = {"title": name, "ccas": ["reno"], "include": others}
+        (tmp_path / name / "suite.yaml").write_text(yaml.safe_dump(text))
+    assert [case.name for case in suite.load(str(tmp_path / "d")).cases] == ["one"]
+    with pytest.raises(InputError, match=r"e/suite.yaml: include: has two cases 'one' \(.*a/one.yaml and .*b/one"):
+        suite.load(str(tmp_path / "e"))
 
 
 def test_what_a_case_is_not_about_and_what_a_kernel_does_not_have(tmp_path: Path) -> None:

@@ -58,6 +58,18 @@ def test_packets_leave_in_bursts_at_the_ends_of_intervals(tmp_path: Path) -> Non
     assert delays["max"] - delays["p95"] == pytest.approx(0, abs=CARD_S)
 
 
+def test_what_an_outage_holds_leaves_at_the_end_of_an_interval_too(tmp_path: Path) -> None:
+    """What is sent as 10 ms without a rate begin leaves with all that comes until the end of the third interval."""
+    (tmp_path / "rates.csv").write_text("t,down\n2,0\n2.01,100\n")
+    trace = "{file: rates.csv, columns: {time: t, rate: down}, units: {rate: Mbit}}"
+    counted = flow_of(tmp_path, f"aggregation: {{period: 4ms}}, trace: {trace}", 4)["datagrams"]
+    assert (counted["sent"], counted["lost"], counted["reordered"]) == (4000, 0, 0)
+    delays = counted["delay_s"]
+    assert delays["max"] - delays["min"] == pytest.approx(0.011, abs=CARD_S)
+    # Twelve of 4,000 wait for 6.5 ms in the mean, not for 2.5.
+    assert delays["mean"] - delays["min"] == pytest.approx(0.0015 + 12 * 0.004 / 4000, abs=CARD_S)
+
+
 def test_an_interval_begins_with_its_overhead(tmp_path: Path) -> None:
     """Nothing starts in the first of each 5 ms; the others carry 4 ms of 20 Mbit/s, 16 Mbit/s in the mean."""
     text = """\

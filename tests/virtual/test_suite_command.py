@@ -133,4 +133,9 @@ def test_what_no_kernel_has_is_refused_before_any_run(tmp_path: Path) -> None:
     unknown = run(tmp_path, "--case", "keept")
     assert unknown.returncode == 2
     assert "has no case 'keept', did you mean 'kept'?" in unknown.stderr
+    (tmp_path / "mine.yaml").write_text("client: [nonesuch]\n")
+    program = run(tmp_path, "--program", str(tmp_path / "mine.yaml"))
+    assert program.returncode == 2
+    said = f"mine@{kernels.installed()[0].name}/absent: flows.0.client: 'nonesuch' is not there"
+    assert said in program.stderr
     assert not (tmp_path / "out").exists()

@@ -6,6 +6,7 @@ set -euo pipefail
 
 words=()
 for cca in $CCAS; do words+=(--cca "$cca"); done
+for program in $PROGRAMS; do words+=(--program "$program"); done
 for kernel in $KERNELS; do words+=(--kernel "$kernel"); done
 
 code=0

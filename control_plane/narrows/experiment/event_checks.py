@@ -96,7 +96,9 @@ def unchangeable(
                 "carries bursts, each with one rate and delay; allowed: a link without aggregation by frames or size",
             )
             continue
-        aggregates = aggregation is not None and (name == "delay" or (name == "rate" and aggregation.overhead > 0))
+        aggregates = aggregation is not None and (
+            name == "delay" or (name == "rate" and not aggregation.takes_any_rate)
+        )
         recorded = settings.trace is not None and name in settings.trace.settings
         if aggregates or recorded or (name != "buffer" and not isinstance(getattr(settings, name), int | float)):
             yield name, "has one that varies by itself; allowed: a link whose own is constant"

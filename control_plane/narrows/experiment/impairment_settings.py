@@ -114,6 +114,11 @@ class AggregationSettings(Model):
         """Those of a number of packets or bytes, as a plan has them; None: they are of a time."""
         return Bursts(self.frames, self.size, self.overhead) if self.period is None else None
 
+    @property
+    def takes_any_rate(self) -> bool:
+        """Whether the link's rate may vary: what has passed it leaves at set times, and takes no time of it."""
+        return self.period is not None and not self.overhead
+
     def rates(self, rate_bps: int) -> RateSteps | None:
         """What a link of that rate offers; None: that rate."""
         if self.period is None or not self.overhead:

@@ -190,24 +190,26 @@ class DirectionSettings(Model):
     @model_validator(mode="after")
     def _one_source_of_each(self) -> Self:
         for name in () if self.trace is None else self.trace.settings:
-            if name == "jitter" and (self.jitter is not None or self.aggregation is not None or self._delay_varies):
-                allowed = "a delay that is constant or in the trace, and no jitter or aggregation, with a trace of it"
+            if name == "jitter" and (self.jitter is not None or self._delay_varies):
+                allowed = "a delay that is constant or in the trace, and no jitter, with a trace of it"
                 raise refuse("has a trace with a column of jitter, and varies without it", allowed)
             if name == "jitter":
                 continue
-            varies = name != "buffer" and not isinstance(getattr(self, name), int | float)
-            if varies or (name in ("rate", "delay") and self.aggregation is not None):
-                allowed = f"a {name} that is constant, and no aggregation, with a trace of it"
+            if name != "buffer" and not isinstance(getattr(self, name), int | float):
+                allowed = f"a {name} that is constant, with a trace of it"
                 raise refuse(f"has a trace with a column of its {name}, which varies without it", allowed)
         return self
 
     @model_validator(mode="after")
-    def _aggregates_what_is_constant(self) -> Self:
+    def _aggregates_what_it_can(self) -> Self:
         if self.aggregation is not None:
-            varies = self.jitter is not None or not isinstance(self.delay, int)
-            if varies or not isinstance(self.rate, int):
-                what = "jitter or a delay" if varies else "a rate"
-                raise refuse(f"has aggregation, and {what} that varies", "aggregation of a link whose own are constant")
+            recorded = set() if self.trace is None else {*self.trace.settings}
+            if self.jitter is not None or not isinstance(self.delay, int) or recorded & {"delay", "jitter"}:
+                allowed = "aggregation of a link whose delay is constant, without jitter"
+                raise refuse("has aggregation, and jitter or a delay that varies", allowed)
+            if not (self.aggregation.takes_any_rate or (isinstance(self.rate, int) and "rate" not in recorded)):
+                allowed = "a rate that is constant, or a period without overhead"
+                raise refuse("has aggregation, and a rate that varies", allowed)
             if self.burst is not None and self.aggregation.overhead:
                 raise refuse("has burst, and aggregation with an overhead, which the bucket would make up for", "one")
             if self.aggregation.bursts is not None:

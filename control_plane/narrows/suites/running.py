@@ -154,7 +154,7 @@ class SuiteRun:
         jobs: int | None = None,
         cluster: Cluster | None = None,
     ) -> Matrix:
-        """Make the runs that are not complete, and judge; the matrix is written after each run.
+        """Make the runs that are not complete, judge, and write the matrix.
 
         Raises:
             InputError: a case cannot run here as written, or the directory has a run of another experiment.
@@ -165,7 +165,11 @@ class SuiteRun:
             tasks: list[Task] = []
             for asked in self._asked:
                 runs = [asked.wanted(point) for point in asked.series.points]
-                tasks += [batch.task(one) for one in runs if not batch.is_complete(one)]
+                missing = [one for one in runs if not batch.is_complete(one)]
+                try:
+                    tasks += map(batch.task, missing)
+                except InputError as error:
+                    raise error.at(asked.directory) from error
             batch.begin(sender.environment.records for sender in self._senders)
             environment = self._senders[0].environment
             at_once = batch.at_once(environment.at_once([task.run.plan for task in tasks], jobs) if tasks else 1)

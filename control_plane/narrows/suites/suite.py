@@ -93,10 +93,18 @@ class Case:
         return not self.text.ccas or not {cca, like}.isdisjoint(self.text.ccas)
 
     def _tested_groups(self, content: dict[str, object]) -> list[str]:
-        """Groups of flows of the file that are tested; the name itself where there is none, so that it is refused."""
-        names = [group.get("name") for group in groups_in(content) if isinstance(group, dict)]
-        ours = [str(name) for name in names if name == self.tested or str(name).startswith(f"{self.tested}-")]
-        return ours or [self.tested]
+        """Groups of flows of the file that are tested.
+
+        Raises:
+            InputError: there is none.
+        """
+        names = [str(group.get("name")) for group in groups_in(content) if isinstance(group, dict)]
+        ours = [name for name in names if name == self.tested or name.startswith(f"{self.tested}-")]
+        if not ours:
+            raise InputError(
+                f"{self.file}: flows: none is called '{self.tested}', as what is tested; allowed: a group of that name"
+            )
+        return ours
 
     def series(self, cca: str, quick: bool = True, repeat: int | None = None) -> Series:
         """The case's runs with a congestion control.
@@ -200,7 +208,10 @@ def _read(directory: Path, including: tuple[Path, ...]) -> tuple[SuiteText, list
     found: dict[str, Case] = {}
     for other in text.include:
         for case in _read(_place(other, directory), (*including, directory.resolve()))[1]:
-            found[case.name] = case
+            # The same suite may be included by several.
+            if found.setdefault(case.name, case).file.resolve() != case.file.resolve():
+                both = f"{found[case.name].file} and {case.file}"
+                raise InputError(f"{file}: include: has two cases '{case.name}' ({both}); allowed: different names")
     for name in text.cases:
         if name in found:
             raise InputError(f"{file}: cases.{name}: is a case of an included suite, too; allowed: another name")
