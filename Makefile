@@ -63,7 +63,7 @@ lock: setup ## requirements/*.txt, versions and digests of all Python packages (
 	@$(VENV)/python scripts/lock.py $(if $(UPGRADE),--upgrade)
 
 .PHONY: reference
-reference: setup ## docs/commands.md and docs/reference.md, made from the program
+reference: setup ## docs/reference.md and the lists of fields in docs, made from the program
 	@$(VENV)/python scripts/reference.py
 
 .PHONY: p4

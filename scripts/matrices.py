@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps matrices of suites in docs/matrices, in compact form, and writes docs/matrices.md from them.
+"""Keeps matrices of suites in docs/matrices, in compact form; the site has a page that is made from them.
 
-Usage: .venv/bin/python scripts/matrices.py [--check] [RESULTS ...]; each of RESULTS is a directory of `narrows suite
-run`, whose senders are added, or replaced. With --check nothing is written, and the exit code is 1 where the page is
-not what it would be.
+Usage: .venv/bin/python scripts/matrices.py RESULTS ...; each is a directory of `narrows suite run`, whose senders are
+added, or replaced.
 """
 
 from __future__ import annotations
@@ -18,13 +17,10 @@ from narrows_formats.suite_matrix import Matrix
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 KEPT = REPOSITORY / "docs" / "matrices"
-PAGE = REPOSITORY / "docs" / "matrices.md"
-HEAD = """<!-- Made by scripts/matrices.py from docs/matrices; do not edit. -->
-# Matrices of the suites
+HEAD = """# Matrices of the suites
 
-`narrows suite show SUITE` says what a case tests, [suites.md](suites.md) what outcomes mean, and `narrows suite
-compare docs/matrices/SUITE RESULTS` what differs in a run of your own. A sender is a congestion control, or a program,
-and its kernel, with the version of Linux below; n/o is not observable, a dash not applicable.
+`narrows suite show SUITE` says what a case tests, [suites.md](suites.md) what outcomes mean. A sender is a congestion
+control, or a program, and its kernel, with the version of Linux below; n/o is not observable, a dash not applicable.
 """
 SHORT = {one: f"**{one}**" for one in suite_matrix.OUTCOMES} | {
     "pass": "pass",
@@ -112,15 +108,6 @@ def reasons(matrix: Matrix) -> Iterator[str]:
             yield f"- `{case['name']}`: `{expectation}`: {said}"
 
 
-def main() -> None:
-    """Add matrices, and write or check the page."""
-    words = sys.argv[1:]
-    for results in (word for word in words if word != "--check"):
-        add(Path(results))
-    if "--check" in words:
-        raise SystemExit(0 if PAGE.read_text() == page() else f"{PAGE}: is not what scripts/matrices.py writes")
-    PAGE.write_text(page())
-
-
 if __name__ == "__main__":
-    main()
+    for results in sys.argv[1:]:
+        add(Path(results))

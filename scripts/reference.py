@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes what comes from the program itself: of docs/ commands.md, reference.md and the lists of fields in
-experiments.md, Wireshark's dissector, and the matrix of faults, which comes from the tests.
+"""Writes what comes from the program itself: docs/reference.md, the lists of fields in docs/experiments.md and
+docs/queues.md, Wireshark's dissector, and the matrix of faults, which comes from the tests.
 
 Usage: .venv/bin/python scripts/reference.py [--check]; with --check nothing is written, and the exit code is 1 where
 a page is not what it would be.
@@ -8,18 +8,15 @@ a page is not what it would be.
 
 from __future__ import annotations
 
-import itertools
 import json
 import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import typer
+from commands import as_before
 from dissector import dissector
 from faults import CLOCKS, matrix
-from narrows.cli import app
 from narrows.experiment.events import Event
 from narrows.experiment.impairment_settings import (
     AggregationSettings,
@@ -57,7 +54,6 @@ from pydantic import BaseModel
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 FAULTS = DOCS.parent / "tests" / "faults.md"
-T = TypeVar("T")
 MADE = "<!-- Made by scripts/reference.py from the program itself; do not edit. -->\n"
 
 
@@ -68,59 +64,9 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def commands() -> str:
-    """docs/commands.md: every command with its options, as --help has them."""
-    text = f"# Commands\n\n{MADE}\n`narrows COMMAND --help` says the same. Exit codes: 0 done, 1 a run failed, 2 bad "
-    text += "input or usage, 130 interrupted.\n\n`narrows --install-completion` makes the shell complete commands, "
-    text += "options and files.\n"
-    shown: dict[tuple[str, str, str], str] = {}
-    return text + "".join(_command(name, command, shown) for name, command in _all(typer.main.get_command(app)))
-
-
-def _as_before(again: list[T], shown: dict[T, str], name: Callable[[T], str]) -> str:
-    """A sentence for each place that has the meaning of some of them already."""
-    places = itertools.groupby(sorted(again, key=shown.__getitem__), shown.__getitem__)
-    return "".join(f"\nAs in {place}: {', '.join(map(name, same))}.\n" for place, same in places)
-
-
 def _entry(name: str, unit: str, meaning: str) -> str:
     """A column or a field of stored data, in a list."""
     return f"- `{name}`{unit and f' ({unit})'}: {meaning.removesuffix('.')}\n"
-
-
-def _all(group: Any, prefix: str = "narrows") -> Iterator[tuple[str, Any]]:
-    for name in group.commands:
-        command = group.get_command(None, name)
-        if hasattr(command, "commands"):
-            yield from _all(command, f"{prefix} {name}")
-        else:
-            yield f"{prefix} {name}", command
-
-
-def _command(name: str, command: Any, shown: dict[tuple[str, str, str], str]) -> str:
-    """A command's section; options that an earlier one has, by ``shown``, are only named."""
-    arguments = [parameter for parameter in command.params if parameter.param_type_name == "argument"]
-    options = [one for one in command.params if one.param_type_name == "option" and not one.hidden]
-    usage = [one.metavar or (one.name.upper() if one.required else f"[{one.name.upper()}]") for one in arguments]
-    # Behind the words of a command that they could belong to, they would be that command's.
-    place = 0 if command.context_settings.get("allow_interspersed_args") is False else len(usage)
-    usage[place:place] = ["[OPTIONS]"] if options else []
-    text = f"\n## {name}\n\n    {' '.join([name, *usage])}\n\n{command.help}\n"
-    rows = [(f"`{one.metavar or one.name.upper()}`", one.help or "", _default(one)) for one in arguments]
-    rows += [(f"`{', '.join(one.opts)}`", one.help or "", _default(one)) for one in options]
-    new = [row for row in rows if row not in shown]
-    lines = (f"- {named}: {meaning}{default and f' Default: {default}.'}\n" for named, meaning, default in new)
-    text += "\n" * bool(new) + "".join(lines)
-    text += _as_before([row for row in rows if row in shown], shown, lambda row: row[0])
-    shown |= dict.fromkeys(new, f"`{name}`")
-    return text + f"\n```sh\n{textwrap.dedent(command.epilog.partition('Examples:')[2]).strip()}\n```\n"
-
-
-def _default(parameter: Any) -> str:
-    if isinstance(parameter.show_default, str):
-        return parameter.show_default
-    shown = parameter.default is not None and parameter.default is not False and parameter.default != ""
-    return f"`{parameter.default}`" if shown and not callable(parameter.default) else ""
 
 
 def reference() -> str:
@@ -150,7 +96,7 @@ def reference() -> str:
     for name, columns in tables.items():
         new = [column for column in columns if column not in shown]
         text += f"\n## {name}\n\n{''.join(_entry(one.name, one.unit, one.meaning) for one in new)}"
-        text += _as_before([one for one in columns if one in shown], shown, lambda one: f"`{one.name}`")
+        text += as_before([one for one in columns if one in shown], shown, lambda one: f"`{one.name}`")
         shown |= dict.fromkeys(new, f"`{name}`")
     text += (
         "\nTime and depth units are the switch's: seconds = value x `time_unit_s` of run.json's `target_profile`, "
@@ -312,7 +258,6 @@ def _kind(schema: dict[str, Any]) -> str:
 
 
 PAGES = {
-    "commands.md": commands,
     "reference.md": reference,
     "experiments.md": lambda: with_fields("experiments.md", EXPERIMENT),
     "queues.md": lambda: with_fields("queues.md", QUEUES),

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that README, the folders' READMEs and docs show."""
+"""The commands that README, the folders' READMEs, docs and `narrows COMMAND --help` show."""
 
 from __future__ import annotations
 
 import re
 import shlex
 from pathlib import Path
+
+from script_modules import load_script
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
@@ -14,6 +16,8 @@ PAGES = [
     *sorted((ROOT / "softswitch").glob("*/README.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+# The page that only the site has.
+OPTIONS: str = load_script(ROOT / "scripts" / "commands.py").page()
 COMMAND = re.compile(r"(?:sudo )?(?:(?:\.venv/bin/)?narrows [a-z-]|make [a-z]|scripts/\S+)(?:[^,#]|,(?=\S))*")
 NAMED = re.compile(r"(?:sudo )?(?:\.venv/bin/)?narrows [a-z-]")
 # Programs other than `narrows`: Python of this checkout, and the binaries with their subcommands.
@@ -38,9 +42,9 @@ QUICK = (
 def lines() -> list[tuple[str, bool]]:
     """Lines of code blocks, without their comments, and code in the text; with whether it is a line of its own."""
     found = []
-    for page in PAGES:
+    for text in (OPTIONS, *(page.read_text() for page in PAGES)):
         fence = None
-        for line in page.read_text().splitlines():
+        for line in text.splitlines():
             if line.startswith("```"):
                 fence = None if fence is not None else line.removeprefix("```")
                 continue

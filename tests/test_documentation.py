@@ -26,6 +26,7 @@ from documented import (
     COMMANDS,
     MENTIONED,
     NARROWS,
+    OPTIONS,
     PAGES,
     PROGRAM,
     PROGRAMS,
@@ -211,14 +212,13 @@ def test_the_options_of_the_switch_are_those_of_its_page() -> None:
 
 
 def test_examples_of_commands_are_commands() -> None:
-    shown = re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / "commands.md").read_text(), re.MULTILINE | re.DOTALL)
+    shown = re.findall(r"^```sh\n(.*?)^```", OPTIONS, re.MULTILINE | re.DOTALL)
     assert [line for line in "".join(shown).splitlines() if line not in COMMANDS] == []
 
 
 def test_options_of_a_shell_are_before_its_command() -> None:
     """Behind it they are the command's own; a usage in the order that all others have would say otherwise."""
-    page = (ROOT / "docs" / "commands.md").read_text()
-    usage = re.findall(r"^    (narrows shell .*)$", page, re.MULTILINE)
+    usage = re.findall(r"^    (narrows shell .*)$", OPTIONS, re.MULTILINE)
     assert usage == ["narrows shell [OPTIONS] [FILE] [--] [COMMAND]..."]
 
 
@@ -302,6 +302,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.long
 def test_the_site_has_no_dead_link(site: Path) -> None:
     assert (site / "tutorials" / "shallow-buffers" / "index.html").exists()
+    assert 'id="narrows-kernel-build"' in (site / "commands" / "index.html").read_text()
+    assert 'href="../matrices/#bbr-draft"' in (site / "suites" / "index.html").read_text()
 
 
 @pytest.mark.long

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command's help ends with: commands as they are written, which the tests take from docs/commands.md."""
+"""What every command's help ends with: commands as they are written, which the tests try."""
 
 from __future__ import annotations
 
