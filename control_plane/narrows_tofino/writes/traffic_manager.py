@@ -2,7 +2,7 @@
 """The writes that make queues of Tofino's traffic manager the links of a plan, and nothing else on the chip.
 
 Order matters and is kept: memory that others must not run out of before the queues do (pools, ingress limits), then of
-each queue its depth and its rate. Every table is one of fixed function; docs/tofino.md explains each field.
+each queue its depth and its rate. Every table is one of fixed function; docs/tofino.md says more of some.
 """
 
 from __future__ import annotations
