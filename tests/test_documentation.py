@@ -307,6 +307,14 @@ def test_the_site_has_no_dead_link(site: Path) -> None:
 
 
 @pytest.mark.long
+def test_the_site_has_lists_as_lists(site: Path) -> None:
+    """Without a blank line before it, GitHub reads a list, the site a paragraph."""
+    swallowed = re.compile(r"<p>(?:(?!</p>).)*?\n *(?:- |\d\. )(?:(?!</p>).){0,60}", re.DOTALL)
+    pages = {page.parent.name: page.read_text() for page in site.rglob("index.html")}
+    assert [(name, found[0][-80:]) for name, text in pages.items() for found in swallowed.finditer(text)] == []
+
+
+@pytest.mark.long
 @pytest.mark.needs("chromium")
 @pytest.mark.parametrize("reader", READERS)
 @pytest.mark.parametrize("page", ["api", "experiments", "limitations", "virtual-time"])

@@ -23,6 +23,7 @@ def compressed_groups(arrival: npt.ArrayLike, departure: npt.ArrayLike, resoluti
     departure to its last, C the resolution of the clock. Groups overlap: n acknowledgements are n - 2 groups.
 
     What to expect:
+
     - No queue where acknowledgements pass: departures are as far apart as arrivals; no group is compressed.
     - Acknowledgements d apart that find a queue of w seconds: those that come while it drains leave a apart, a being
       the transmission time of one; with a < 0.75 d every group of three of them is compressed.
