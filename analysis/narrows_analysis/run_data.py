@@ -271,6 +271,11 @@ class RunData:
         frame = frame.assign(name=[self.labels[int(flow)] for flow in frame["flow"]])
         return _with_units(frame, {**units(SOCKETS), "name": ""}, "hosts/sockets.parquet")
 
+    @property
+    def watches_registers(self) -> bool:
+        """Whether there are `registers`."""
+        return (self.path / files.TELEMETRY / files.REGISTERS).exists()
+
     @cached_property
     def registers(self) -> pd.DataFrame:
         """Watched cells of registers of a user's P4 program, in order of time: columns ``time_s``, ``register`` (as the
@@ -279,10 +284,9 @@ class RunData:
         Raises:
             AnalysisError: none was watched.
         """
-        path = self.path / files.TELEMETRY / files.REGISTERS
-        if not path.exists():
+        if not self.watches_registers:
             raise AnalysisError(f"{self.path}: no register was watched; allowed: `watch` of a program of your own")
-        return _read_series(path, f"telemetry/{files.REGISTERS}")
+        return _read_series(self.path / files.TELEMETRY / files.REGISTERS, f"telemetry/{files.REGISTERS}")
 
     @cached_property
     def responses(self) -> pd.DataFrame:

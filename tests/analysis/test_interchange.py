@@ -22,6 +22,8 @@ import pytest
 import synthetic
 from narrows.cli import app
 from narrows_analysis import analyze_run, load
+from narrows_analysis.records.reports import FLAG_CE_MARKED
+from narrows_formats import registers
 from narrows_formats.columns import NUMBER, START
 from scapy.layers.inet import IP, TCP
 from scapy.layers.l2 import Ether
@@ -107,6 +109,36 @@ def test_drops_of_the_comments_are_those_of_the_summary(competition: Competition
     assert drops == {f"10.0.{number}.1": flow["drops"] for number, flow in enumerate(summary["flows"])}
 
 
+def test_csv_has_watched_registers(tmp_path: Path) -> None:
+    """Values of 64 bits are whole ones."""
+    synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
+    analyze_run(tmp_path / "run")
+    cells = [(0.0, "a[0]", 0), (0.1, "a[0]", (1 << 64) - 1)]
+    registers.write(cells, tmp_path / "run" / "telemetry" / "registers.parquet")
+    out = tmp_path / "tables"
+    assert "registers.csv" in _export(tmp_path / "run", "--csv", out)
+    assert (out / "registers.csv").read_text() == "time_s,register,value\n0,a[0],0\n0.1,a[0],18446744073709551615\n"
+    columns = pd.read_csv(out / "columns.csv")
+    assert columns[columns.table == "registers.csv"].column.tolist() == ["time_s", "register", "value"]
+
+
+def test_drops_and_marks_of_a_users_program_are_not_said_to_be_the_queues(tmp_path: Path) -> None:
+    """Reports count all drops of a link together: they are the program's or the queue's; only the program marks."""
+    truth = synthetic.write_run(tmp_path / "run", synthetic.two_flows(1.0))
+    path = tmp_path / "run" / "run.json"
+    record = json.loads(path.read_text())
+    path.write_text(json.dumps(record | {"bottleneck": record["bottleneck"] | {"scheduling": "strict"}}))
+    rows = {**truth.rows, "flags": truth.rows["flags"] | FLAG_CE_MARKED, "ecn": np.full(len(truth.rows["ecn"]), 3)}
+    for file in (tmp_path / "run" / "telemetry").glob("reports-*.parquet"):
+        file.unlink()
+    synthetic.write_reports(tmp_path / "run" / "telemetry" / "reports-00000.parquet", rows)
+    analyze_run(tmp_path / "run")
+    _export(tmp_path / "run", "--pcapng", tmp_path / "run.pcapng")
+    comments = Counter(re.sub(r"\d+", "N", comment) for *_, comment in _packets(tmp_path / "run.pcapng") if comment)
+    assert comments.keys() == {"N dropped by the queue or the program before it", "the program marked it CE"}
+    assert comments["the program marked it CE"] == len(rows["flags"])
+
+
 def test_headers_are_whole(competition: Competition, packets: Any) -> None:
     """Lengths and the checksum of IP fit, and the timestamps option is the packet's own."""
     tsval = competition[1].rows["tcp_tsval"]
@@ -182,6 +214,7 @@ def test_csv_has_every_table_and_what_its_columns_mean(competition: Competition,
     for path in out.glob("*.csv"):
         if path.name != "columns.csv":
             assert {(path.name, column) for column in pd.read_csv(path, nrows=1).columns} <= set(meanings)
+    assert not (out / "registers.csv").exists()
     # Tables have the same names for different things.
     starts = {table: meanings[f"{table}.csv", "time_s"] for table in ("flows", "queue", "sockets", "reports")}
     assert starts["flows"] == starts["queue"] == START and len(set(starts.values())) == 3

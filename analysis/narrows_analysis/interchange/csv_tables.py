@@ -13,6 +13,7 @@ from narrows_formats.columns import (
     LABEL,
     QUEUE,
     QUEUES,
+    REGISTERS,
     REPORTS,
     SOCKETS,
     Column,
@@ -44,13 +45,14 @@ DESCRIBED = {
     "sockets": (*SOCKETS, Column("name", "", LABEL)),
     "flow_keys": telemetry_columns("flow_keys"),
     "drops": DROPS,
+    "registers": REGISTERS,
     "reports": REPORTS,
 }
 
 
 def write_csv(run: RunData, out: Path) -> list[str]:
-    """Write the run's table of flows, its time series, its flow keys, every report, and every drop if these are
-    recorded; give the files' names.
+    """Write the run's table of flows, its time series, its flow keys, every report, every drop if these are
+    recorded, and registers that are watched; give the files' names.
 
     Numbers have 15 significant digits, as `decimals` says; what is null is empty.
 
@@ -66,6 +68,7 @@ def write_csv(run: RunData, out: Path) -> list[str]:
         "sockets": run.sockets,
         "flow_keys": run.flow_keys,
         **({"drops": run.drops()} if run.drops_recorded else {}),
+        **({"registers": run.registers} if run.watches_registers else {}),
     }
     described = [
         (f"{name}.csv", column.name, column.unit, column.meaning)

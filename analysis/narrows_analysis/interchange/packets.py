@@ -121,7 +121,8 @@ def _packet(
     key = keys.get((fields["bottleneck"], fields["flow"], fields["signature"]))
     behind = interface % 2 == 1
     # Also where the packet itself is left out: its drops are not those of the next one.
-    drops = {} if behind else _drops(report, policed[fields["bottleneck"]])
+    of_link = policed[fields["bottleneck"]]
+    drops = {} if behind else _drops(report, of_link)
     if key is None:
         written.unknown += behind
         return
@@ -129,7 +130,7 @@ def _packet(
     written.packets += behind
     written.drops.update(drops)
     comments = [f"{drops} dropped by {cause} before it" for cause, drops in drops.items()]
-    comments += ["the queue marked it CE"] if behind and marked else []
+    comments += [f"{of_link.marker} marked it CE"] if behind and marked else []
     tcp = Tcp(*(fields[f"tcp_{name}"] for name in ("seq", "ack", "flags", "tsval", "tsecr")))
     length = fields["packet_length"]
     ecn = _unmarked(fields) if marked and not behind else fields["ecn"]

@@ -29,7 +29,7 @@ class Policed:
             narrows_analysis.AnalysisError: the table of drops is damaged.
         """
         link = view.bottleneck
-        self._ack_filter = link.ack_filter
+        self._link = link
         self._known = link.policer is None or link.drops_recorded
         self._records = iter(()) if link.policer is None or not self._known else _records(view, clock)
         self._next = next(self._records, None)
@@ -38,7 +38,17 @@ class Policed:
     @property
     def others(self) -> str:
         """What made the other drops of the link."""
-        return "the queue" if self._ack_filter is None else "the queue or its ACK filter"
+        makers = [
+            "the queue",
+            *([] if self._link.ack_filter is None else ["its ACK filter"]),
+            *(["the program"] if self._link.of_user else []),
+        ]
+        return " or ".join(makers)
+
+    @property
+    def marker(self) -> str:
+        """What marks packets of the link."""
+        return "the program" if self._link.of_user else "the queue"
 
     def of(self, report: Report) -> int | None:
         """How many of the report's drops; None where the link has a policer and its drops are not recorded."""
