@@ -16,6 +16,7 @@ from narrows.experiment.loader import load
 from narrows.experiment.planning import make_plan
 from narrows.run.runner import planned
 from narrows.switch import own_program
+from narrows.switch.entry_values import BadEntry, number
 from narrows.switch.own_entries import read_p4info
 from narrows.targets.soft.target import SoftTarget
 
@@ -73,6 +74,41 @@ def test_entries_of_the_form_of_the_tutorials_can_be_right(tmp_path: Path) -> No
 def test_values_of_other_types_have_their_line(tmp_path: Path, entry: dict[str, Any], says: str) -> None:
     (problem,) = in_json(tmp_path, EXACT, entry)
     assert problem.startswith(f"bottleneck.program.entries: own.json:3: {says}")
+
+
+@pytest.mark.parametrize(
+    ("given", "bits", "value"),
+    [
+        (5, 9, 5),
+        ("0x1f", 9, 31),
+        (True, 1, 1),
+        ("10.0.1.1", 32, 10 << 24 | 1 << 8 | 1),
+        ("::1", 128, 1),
+        ("08:00:00:00:01:11", 48, 0x080000000111),
+    ],
+)
+def test_numbers_and_addresses(given: object, bits: int, value: int) -> None:
+    assert number(given, bits, "x") == value
+
+
+@pytest.mark.parametrize(
+    ("given", "bits", "says"),
+    [
+        # Each is another address in such a field.
+        ("10.0.1.1", 48, "'x' is '10.0.1.1', which has 32 bits; allowed: what has 48"),
+        ("::1", 48, "'x' is '::1', which has 128 bits; allowed: what has 48"),
+        ("00:00:00:00:00:01", 32, "'x' is '00:00:00:00:00:01', which has 48 bits; allowed: what has 32"),
+        ("08:00:00:00:01:11", 32, "'x' is '08:00:00:00:01:11', which does not fit into 32 bits"),
+        (True, 9, "'x' is True, which has 1 bit; allowed: what has 9"),
+        (1.0, 9, "'x' is 1.0; allowed: a number, an IP address or an Ethernet address"),
+        (-1, 9, "'x' is -1; allowed: a number, an IP address or an Ethernet address"),
+        (512, 9, "'x' is 512, which does not fit into 9 bits"),
+    ],
+)
+def test_what_is_not_of_the_field_s_bits_is_refused(given: object, bits: int, says: str) -> None:
+    with pytest.raises(BadEntry) as refused:
+        number(given, bits, "x")
+    assert str(refused.value) == says
 
 
 DEFAULT = {"table": "exact_table", "default_action": True, "action_name": "unmatched", "action_params": {"tag": 1}}

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 
 from finsy.proto import p4i, p4r
 
+MAC_BITS = 48
 _MAC = re.compile(r"(?:[0-9A-Fa-f]{2}:){5}[0-9A-Fa-f]{2}\Z")
 
 
@@ -67,31 +68,40 @@ def add_match(entry: p4r.TableEntry, field: p4i.MatchField, given: object) -> No
 
 
 def number(given: object, bits: int, name: str) -> int:
-    """A number, or an IP or Ethernet address, of so many bits.
+    """A number of at most so many bits, or an IP or Ethernet address of exactly so many; ``true`` is one of one bit.
 
     Raises:
         BadEntry: it is something else, or does not fit.
     """
-    value = _value(given)
+    value, exactly = _value(given)
     if value is None or value < 0:
         raise BadEntry(f"'{name}' is {given!r}; allowed: a number, an IP address or an Ethernet address")
     if value >> bits:
         raise BadEntry(f"'{name}' is {given!r}, which does not fit into {bits} bits")
+    if exactly not in (None, bits):
+        # As the tutorials have it: an IP address where an Ethernet address belongs is a mistake.
+        raise BadEntry(
+            f"'{name}' is {given!r}, which has {exactly} bit{'' if exactly == 1 else 's'}; allowed: what has {bits}"
+        )
     return value
 
 
-def _value(given: object) -> int | None:
-    if isinstance(given, bool | int):
-        return int(given)
+def _value(given: object) -> tuple[int | None, int | None]:
+    """What is given as a number, and the bits that it has to have; None where there is none, or any will do."""
+    if isinstance(given, bool):
+        return int(given), 1
+    if isinstance(given, int):
+        return given, None
     if not isinstance(given, str):
-        return None
+        return None, None
     if _MAC.match(given):
-        return int(given.replace(":", ""), 16)
+        return int(given.replace(":", ""), 16), MAC_BITS
     with suppress(ValueError):
-        return int(given, 0)
+        return int(given, 0), None
     with suppress(ValueError):
-        return int(ip_address(given))
-    return None
+        address = ip_address(given)
+        return int(address), address.max_prefixlen
+    return None, None
 
 
 def canonical(value: int) -> bytes:
