@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from narrows.experiment.loader import load
 from narrows.experiment.plan import Plan
 from narrows.experiment.planning import make_plan
+from narrows.onhost.payload import Payload
 from narrows.run.drop_accounting import RecordedDrops
 from narrows.run.measured import Counters
 from narrows.run.undelivered import Counted, Undelivered
@@ -156,3 +158,40 @@ def test_nothing_came(plan: Plan) -> None:
     kernel: dict[str, dict[str, int]] = {"cubic-host": {}, "bbr-host": {}, "receiver": {}}
     (found, _) = undelivered(plan, kernel, {1: (0, 0), 2: (0, 0), 3: (0, 0)}, sent=(0, 0))
     assert found.found[0] == "no packet came from cubic-host (port 1)"
+
+
+class OfShell(Payload):
+    """What the command of a shell sends."""
+
+    kind = "shell"
+    protocol = None
+    match_by_host_pair = "a command"
+    ends_the_run = True
+
+
+def of_programs(
+    plan: Plan, kernel: dict[str, dict[str, int]], ports: dict[int, tuple[int, int]], gateway: str | None = None
+) -> list[Undelivered]:
+    """Of a flow that is all packets between `cubic-host` and `receiver`."""
+    here = replace(plan, gateway=gateway, flows=(replace(plan.flows[0], cca=None, payload=OfShell()),))
+    stats = [PortStats(port, came, 0, left, 0, 0, 0, 0, True) for port, (came, left) in ports.items()]
+    counted = Counted(here, kernel, Counters([], stats, {}, [], {}, NONE), [], {})
+    return counted.undelivered([Connection(here.flows[0], 0, 0.0, ended_s=1.0)])
+
+
+def test_a_shell_need_not_send_anything(plan: Plan) -> None:
+    assert of_programs(plan, {"cubic-host": {}, "receiver": {}}, {1: (0, 0), 3: (0, 0)}) == []
+    kernel = {"cubic-host": {}, "receiver": {"rx_otherhost_dropped": 3}}
+    (found,) = of_programs(plan, kernel, {1: (3, 0), 3: (0, 3)})
+    assert found.found[-1].startswith("receiver dropped 3 packets for another Ethernet address")
+    # Which of them begins is not known: the one that packets came from.
+    (other,) = of_programs(plan, {"cubic-host": {}, "receiver": {}}, {1: (0, 3), 3: (3, 0)})
+    assert other.found == ("3 packets came from receiver (port 3)", "3 packets left for cubic-host (port 1)")
+
+
+def test_a_host_that_passes_packets_on_has_got_what_it_answers(plan: Plan) -> None:
+    """Its own TCP and UDP get nothing of a shell's."""
+    kernel: dict[str, dict[str, int]] = {"cubic-host": {"TcpInSegs": 9}, "receiver": {}}
+    assert of_programs(plan, kernel, {1: (9, 9), 3: (9, 9)}, gateway="receiver") == []
+    (found,) = of_programs(plan, {"cubic-host": {}, "receiver": {}}, {1: (3, 0), 3: (0, 3)}, gateway="receiver")
+    assert found.found == ("3 packets came from cubic-host (port 1)", "3 packets left for receiver (port 3)")

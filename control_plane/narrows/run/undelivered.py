@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from narrows_formats.digest import NewFlow
+from narrows_formats.flow_names import ANYWHERE
 
 from narrows.experiment.plan import Host, Plan
 from narrows.run.drop_accounting import BY_PROGRAM, RecordedDrops
 from narrows.run.measured import Counters
+from narrows.switch.readings import PortStats
 from narrows.traffic.connection import Connection
 
 # What a host's TCP and UDP have got; segments with errors are counted as well (RFC 4022).
@@ -79,28 +81,40 @@ class Counted:
         """Whether TCP has not connected, or UDP not arrived; of what may be both, whether an end has got nothing."""
         flow = connection.flow
         if flow.match_by_host_pair:
-            return not (self._taken(flow.sender) and self._taken(flow.receiver))
+            ends = (flow.sender, flow.receiver)
+            # A shell need not send anything.
+            silent = self.plan.shell is not None and not any(self._port(host).rx_packets for host in ends)
+            return not silent and not all(map(self._taken, ends))
         if flow.protocol == socket.IPPROTO_TCP and connection.bytes_sent is not None:
             return connection.bytes_sent == 0
         return not self._taken(flow.receiver)
 
+    def _port(self, host: str) -> PortStats:
+        return next(port for port in self.counters.ports if port.port == self.plan.host(host).port)
+
     def _taken(self, host: str) -> int:
+        """Packets that a host's TCP and UDP have got; of one that passes them on, how many it has brought back."""
+        if host == self.plan.gateway:
+            return self._port(host).rx_packets
         counted = self.kernel.get(host, {})
         return sum(counted.get(name, 0) for name in TAKEN) - counted.get(SEGMENTS_WITH_ERRORS, 0)
 
     def _found(self, one: Host, other: Host, connections: Sequence[Connection]) -> Iterator[str]:
         """What became of packets of flows that ``one`` host has begun; nothing where all is as it should be."""
-        ports = {port.port: port for port in self.counters.ports}
+        of_one, of_other = self._port(one.name), self._port(other.name)
+        if of_other.rx_packets and not of_one.rx_packets:
+            # Which of two programs begins only they know.
+            (one, of_one), (other, of_other) = (other, of_other), (one, of_one)
         in_switch = [*self._dropped(connections), *self._in_switch()]
         at_hosts = [*self._not_taken(other), *self._not_taken(one), *self._elsewhere((one, other), connections)]
         if not in_switch and not at_hosts and self._taken(one.name) and self._taken(other.name):
             return
-        yield f"{_packets(ports[one.port].rx_packets)} came from {one.name} (port {one.port})"
+        yield f"{_packets(of_one.rx_packets)} came from {one.name} (port {one.port})"
         yield from in_switch
-        yield f"{_packets(ports[other.port].tx_packets)} left for {other.name} (port {other.port})"
+        yield f"{_packets(of_other.tx_packets)} left for {other.name} (port {other.port})"
         if self._taken(other.name):
-            yield f"{_packets(ports[other.port].rx_packets)} came from {other.name}"
-            yield f"{_packets(ports[one.port].tx_packets)} left for {one.name}"
+            yield f"{_packets(of_other.rx_packets)} came from {other.name}"
+            yield f"{_packets(of_one.tx_packets)} left for {one.name}"
         yield from at_hosts
 
     def _dropped(self, connections: Sequence[Connection]) -> Iterator[str]:
@@ -155,7 +169,7 @@ class Counted:
 
 def _is_of(new: NewFlow, connection: Connection) -> bool:
     flow = connection.flow
-    if (new.src, new.dst) != flow.ends:
+    if any(end not in (address, ANYWHERE) for address, end in zip((new.src, new.dst), flow.ends, strict=True)):
         return False
     return flow.match_by_host_pair or (new.src_port, new.dst_port) == (connection.src_port, flow.dst_port)
 
