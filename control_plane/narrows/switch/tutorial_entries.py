@@ -83,7 +83,7 @@ class TutorialEntries:
 
         Raises:
             NotJsonError: it is not JSON.
-            BadPlace: it is no such file.
+            BadPlace: it is not such a file.
         """
         makers: dict[str, Callable[[dict[str, object]], p4r.Update]] = {
             "clone_session_entries": self._clone_session,
