@@ -398,21 +398,20 @@ def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_p
         suite_matrix.write(tmp_path / name, matrix({"reno@k": outcomes}))
 
     def step(baseline: str, code: int = 1) -> tuple[int, str]:
-        settings = {"NARROWS": str(narrows), "SUITE": "mine", "CCAS": "reno cubic", "KERNELS": "a", "CODE": str(code)}
-        step = Path(__file__).parents[2] / ".github" / "actions" / "suite" / "run.sh"
-        ended = subprocess.run(
-            [step],
-            cwd=tmp_path,
-            env={**os.environ, **settings, "BASELINE": baseline, "RESULTS": "results"},
-            check=False,
-        )
+        settings = {"NARROWS": str(narrows), "SUITE": "mine", "CCAS": "reno cubic", "PROGRAMS": "quic.yaml"}
+        settings |= {"KERNELS": "a", "BASELINE": baseline, "RESULTS": "results"}
+        action = Path(__file__).parents[2] / ".github" / "actions" / "suite"
+        assert yaml.safe_load((action / "action.yml").read_text())["runs"]["steps"][0]["env"].keys() == settings.keys()
+        environment = {**os.environ, **settings, "CODE": str(code)}
+        ended = subprocess.run([action / "run.sh"], cwd=tmp_path, env=environment, check=False)
         comment = tmp_path / "results" / "comment.md"
         return ended.returncode, comment.read_text() if comment.exists() else ""
 
     assert step("", code=2) == (2, "")
     code, comment = step("")
     assert code == 1 and comment.startswith("### mine: 1 pass, 1 fail\n\n<details>") and " -> " not in comment
-    asked = "suite run mine --quick --quiet --out results --junit results-junit.xml --cca reno --cca cubic --kernel a"
+    asked = "suite run mine --quick --quiet --out results --junit results-junit.xml "
+    asked += "--cca reno --cca cubic --program quic.yaml --kernel a"
     assert (tmp_path / "words").read_text().splitlines() == [asked] * 2
     code, comment = step("worse")
     assert code == 1 and "two, reno@k: pass -> fail (it is <2>)\n1 cells changed\n~~~" in comment
