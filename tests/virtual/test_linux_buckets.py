@@ -57,7 +57,7 @@ def train(rate_bps: int, load: float, length: int | None = None) -> Frames:
     return found
 
 
-async def told(kernel: Kernel, directory: Path) -> dict[str, Frames]:
+async def said(kernel: Kernel, directory: Path) -> dict[str, Frames]:
     """What the guest says."""
     with core() as cpu:
         init = python.in_guest(str(INIT))
@@ -73,7 +73,7 @@ def both(
 ) -> tuple[int, Frames, Frames]:
     """How many frames came, and those that left Linux and the softswitch."""
     (directory / "task.json").write_text(json.dumps({"commands": commands, "train": frames}))
-    found = asyncio.run(told(kernel, directory))
+    found = asyncio.run(said(kernel, directory))
     began_ns = found["came"][0][0]
     came, linux = ([(time_ns - began_ns, length) for time_ns, length in found[which]] for which in ("came", "left"))
     assert [length for _, length in came] == [length for _, length in frames]
