@@ -97,6 +97,8 @@ def take(source: str, sha256: str) -> None:
             if started.returncode != 0:
                 raise Refused(f"{source}: {name} does not start here: {started.stderr.strip()}", UNFIT)
         for name in PROGRAMS:
+            # What cargo's program was made of: not this one.
+            (target / f"{name}.d").unlink(missing_ok=True)
             (Path(scratch) / name).rename(target / name)
         (target / LABEL).write_bytes(parts[LABEL])
 

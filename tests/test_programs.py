@@ -50,6 +50,10 @@ def test_what_fits_is_taken(programs: ModuleType, capsys: pytest.CaptureFixture[
     archive, digest = packed(programs)
     assert digest in capsys.readouterr().out
     assert programs.main(["check"]) == programs.UNFIT
+    target = programs.ROOT / "target" / "release"
+    target.mkdir(parents=True)
+    for name in programs.PROGRAMS:
+        (target / f"{name}.d").write_text("of a program that cargo made here before")
     assert programs.main(["take", archive, digest.upper()]) == 0
     assert taken(programs) == sorted([programs.LABEL, *programs.PROGRAMS])
     assert programs.main(["check"]) == 0

@@ -18,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 
 from narrows_formats import storage
-from narrows_formats.programs import COLLECTOR, SOFTSWITCH, find_binary
+from narrows_formats.programs import COLLECTOR, COMPARED_VARIABLE, SOFTSWITCH, find_binary
 
 from narrows import python
 from narrows.errors import RunError
@@ -184,6 +184,7 @@ class VirtualMeasurement:
             socket_interval_ns=self._experiment.telemetry.sockets,
             found=self._state.directory / "measured.pickle",
             environment={key: value for key, value in os.environ.items() if key.startswith("NARROWS_")}
+            | {COMPARED_VARIABLE: "yes"}
             | (as_environment() if self._plan.has_applications else {}),
             needed=(*needed_directories(), *program_directories(self._plan)),
             driven=self._driver is not None,
