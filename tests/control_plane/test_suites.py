@@ -20,7 +20,7 @@ from narrows.experiment.planning import make_plan
 from narrows.run.verdicts import Verdict
 from narrows.suites import suite
 from narrows.suites.programs import read_program
-from narrows.suites.running import Sender, SuiteRun, changes, decided, junit
+from narrows.suites.running import Sender, SuiteRun, decided, junit
 from narrows.targets.soft.target import SoftTarget
 from narrows_analysis import suite_page
 from narrows_analysis.metrics.confidence import wilson
@@ -357,26 +357,55 @@ def test_a_matrix_is_read_as_it_was_written(tmp_path: Path) -> None:
         suite_matrix.read(tmp_path)
 
 
-def test_which_cells_changed(tmp_path: Path) -> None:
-    """Of the same senders; of two matrices with one sender each those two; cases and senders that only one has."""
-    first = matrix({"reno@k": ["pass", "fail"], "bbr@k": ["pass", "pass"]})
-    second = matrix({"reno@k": ["pass", "pass"], "cubic@k": ["fail", "pass"]}, ("one", "three"))
-    assert [found[:4] for found in changes(first, second)] == [
-        ("one", "bbr@k", "pass", "not there"),
-        ("one", "cubic@k", "not there", "fail"),
-        ("two", "reno@k", "fail", "not there"),
-        ("two", "bbr@k", "pass", "not there"),
-        ("three", "reno@k", "not there", "pass"),
-        ("three", "cubic@k", "not there", "pass"),
-    ]
-    alone = changes(matrix({"bbr@k": ["pass", "fail"]}), matrix({"bbr@bbr3": ["pass", "undecided"]}))
-    assert list(alone) == [("two", "bbr@k -> bbr@bbr3", "fail", "undecided", "it is <2>")]
+def said_by_compare(directory: Path, first: Matrix, second: Matrix, *options: str) -> str:
     for name, one in (("a", first), ("b", second)):
-        (tmp_path / name).mkdir()
-        suite_matrix.write(tmp_path / name, one)
-    said = CliRunner().invoke(app, ["suite", "compare", str(tmp_path / "a"), str(tmp_path / "b")]).output
-    assert said.splitlines()[1] == "one, cubic@k: not there -> fail (it is <2>)"
-    assert said.splitlines()[-1] == "6 cells changed"
+        (directory / name).mkdir()
+        suite_matrix.write(directory / name, one)
+    words = ["suite", "compare", str(directory / "a"), str(directory / "b"), *options]
+    return CliRunner().invoke(app, words, catch_exceptions=False).output.replace(f"{directory}/", "")
+
+
+def other_cells() -> tuple[Matrix, Matrix]:
+    """Two matrices that have one cell in common, which did not change."""
+    first = matrix({"reno@k": ["pass", "fail"], "bbr@k": ["pass", "pass"]})
+    return first, matrix({"reno@k": ["pass", "pass"], "cubic@k": ["fail", "pass"]}, ("one", "three"))
+
+
+def test_cells_that_both_have_are_compared(tmp_path: Path) -> None:
+    """Of two matrices with one sender each those two; a cell with another number of runs says so."""
+    first = matrix({"bbr@k": ["pass", "fail", "pass"]}, ("one", "two", "three"))
+    second = matrix({"bbr@bbr3": ["pass", "undecided"]})
+    for one in second["cells"]:
+        one["n"] = 1
+    assert said_by_compare(tmp_path, first, second).splitlines() == [
+        "two, bbr@k -> bbr@bbr3: fail -> undecided (n 3 and 1; it is <2>)",
+        "2 cells compared: 1 changed, 1 same; only in a: 1",
+    ]
+
+
+def test_cells_that_one_has_are_counted(tmp_path: Path) -> None:
+    assert said_by_compare(tmp_path, *other_cells()) == "1 cells compared: 1 same; only in a: 3; only in b: 3\n"
+
+
+def test_cells_that_one_has_are_listed_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert said_by_compare(tmp_path, *other_cells(), "--all").splitlines() == [
+        "one, bbr@k: pass -> not there",
+        "one, cubic@k: not there -> fail (it is <2>)",
+        "two, reno@k: fail -> not there",
+        "two, bbr@k: pass -> not there",
+        "three, reno@k: not there -> pass",
+        "three, cubic@k: not there -> pass",
+        "1 cells compared: 1 same; only in a: 3; only in b: 3",
+    ]
+
+
+def test_programs_are_given_every_cell_that_is_not_the_same(tmp_path: Path) -> None:
+    found = json.loads(said_by_compare(tmp_path, *other_cells(), "--json"))
+    assert len(found) == 6
+    assert found[0] == {
+        "case": "one", "sender": "bbr@k", "before": "pass", "after": "not there",
+        "n_before": 3, "n_after": 0, "reason": "",
+    }  # fmt: skip
 
 
 def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_path: Path) -> None:
@@ -392,10 +421,12 @@ def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_p
     (tmp_path / "matrix.json").rename(tmp_path / "ran.json")
     baselines: dict[str, list[Outcome]] = {
         "worse": ["pass", "pass"], "better": ["undecided", "fail"], "same": ["pass", "fail"],
+        "vanished": ["pass", "fail", "pass"],
     }  # fmt: skip
     for name, outcomes in baselines.items():
         (tmp_path / name).mkdir()
-        suite_matrix.write(tmp_path / name, matrix({"reno@k": outcomes}))
+        cases = ("one", "two", "three")[: len(outcomes)]
+        suite_matrix.write(tmp_path / name, matrix({"reno@k": outcomes}, cases))
 
     def step(baseline: str, code: int = 1) -> tuple[int, str]:
         settings = {"NARROWS": str(narrows), "SUITE": "mine", "CCAS": "reno cubic", "PROGRAMS": "quic.yaml"}
@@ -414,11 +445,13 @@ def test_the_action_comments_what_changed_and_fails_where_a_cell_got_worse(tmp_p
     asked += "--cca reno --cca cubic --program quic.yaml --kernel a"
     assert (tmp_path / "words").read_text().splitlines() == [asked] * 2
     code, comment = step("worse")
-    assert code == 1 and "two, reno@k: pass -> fail (it is <2>)\n1 cells changed\n~~~" in comment
+    assert code == 1 and "two, reno@k: pass -> fail (it is <2>)\n2 cells compared: 1 changed, 1 same\n~~~" in comment
     code, comment = step("better")
     assert code == 0 and "one, reno@k: undecided -> pass\n" in comment
     code, comment = step("same")
-    assert code == 0 and "~~~text\n0 cells changed\n~~~" in comment
+    assert code == 0 and "~~~text\n2 cells compared: 2 same\n~~~" in comment
+    code, comment = step("vanished")
+    assert code == 1 and "three, reno@k: pass -> not there\n2 cells compared: 2 same; only in vanished: 1\n" in comment
 
 
 def test_junit_has_a_suite_a_cell() -> None:

@@ -178,20 +178,28 @@ def measure(
 def compare(
     before: Annotated[Path, typer.Argument(help="Directory of a suite's results.", show_default=False)],
     after: Annotated[Path, typer.Argument(help="Another one.", show_default=False)],
+    every: Annotated[
+        bool, typer.Option("--all", help="List cells that only one of them has, too, as --json does.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Compare two matrices: which cells changed."""
     from narrows.cli.machine_readable import print_json
-    from narrows.suites.running import changes
+    from narrows.suites.running import compared
 
-    found = list(changes(_read(before), _read(after)))
+    found = compared(_read(before), _read(after))
     if as_json:
-        names = ("case", "sender", "before", "after", "reason")
-        print_json([dict(zip(names, one, strict=True)) for one in found])
+        print_json([one._asdict() for one in found.changes])
         return
-    for case, sender, was, now, reason in found:
-        say(f"{case}, {sender}: {was} -> {now}" + (f" ({reason})" if reason else ""))
-    say(f"{len(found)} cells changed")
+    changed = [one for one in found.changes if one.in_both]
+    for one in found.changes if every else changed:
+        repeated = f"n {one.n_before} and {one.n_after}" if one.in_both and one.n_before != one.n_after else ""
+        notes = "; ".join(filter(None, (repeated, one.reason)))
+        say(f"{one.case}, {one.sender}: {one.before} -> {one.after}" + (f" ({notes})" if notes else ""))
+    counted = (f"{len(changed)} changed, " if changed else "") + f"{found.same} same"
+    only = [(before, found.only_before), (after, found.only_after)]
+    alone = "".join(f"; only in {place}: {number}" for place, number in only if number)
+    say(f"{found.same + len(changed)} cells compared: {counted}{alone}")
 
 
 def _read(directory: Path) -> Matrix:

@@ -6,11 +6,11 @@ A directory of a suite has ``SENDER/CASE`` for each cell, with that run or a dir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from narrows_analysis.records.run_directory import read_run
 from narrows_formats import suite_matrix
@@ -35,6 +35,9 @@ from narrows.targets.base import Target
 from narrows.virtual import kernels
 from narrows.virtual.environment import Guests
 from narrows.virtual.probing import about
+
+# In the place of an outcome, where a matrix has no such cell.
+NOT_THERE = "not there"
 
 
 @dataclass(frozen=True)
@@ -330,21 +333,67 @@ def _check(verdict: verdicts.Verdict, precondition: bool) -> Check:
     }
 
 
-def changes(before: Matrix, after: Matrix) -> Iterator[tuple[str, str, str, str, str]]:
-    """Cells that changed: case, both senders' names in one, the outcome before and after, and the reason after.
+class Change(NamedTuple):
+    """A cell whose outcome is another one than in another matrix; 0 is the ``n`` of a cell that is not there."""
 
-    Senders are compared by their names; a matrix of one sender is compared with one of another one. A cell that only
-    one of them has is not there in the other.
+    case: str
+    sender: str
+    before: str
+    after: str
+    n_before: int
+    n_after: int
+    reason: str
+
+    @property
+    def in_both(self) -> bool:
+        """Whether both matrices have the cell."""
+        return NOT_THERE not in (self.before, self.after)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compared` finds.
+
+    Attributes:
+        changes: cells of another outcome, and those that only one of the matrices has.
+        same: how many cells have the same outcome.
+    """
+
+    changes: list[Change]
+    same: int
+
+    @property
+    def only_before(self) -> int:
+        """How many cells only the first matrix has."""
+        return sum(one.after == NOT_THERE for one in self.changes)
+
+    @property
+    def only_after(self) -> int:
+        """How many cells only the second matrix has."""
+        return sum(one.before == NOT_THERE for one in self.changes)
+
+
+def compared(before: Matrix, after: Matrix) -> Comparison:
+    """The cells of two matrices, by case and sender.
+
+    Senders are compared by their names; a matrix of one sender is compared with one of another one, and a change has
+    both names then.
     """
     pairs = _same_senders(before, after)
     old, new = ({(one["case"], one["sender"]): one for one in matrix["cells"]} for matrix in (before, after))
+    found, same = [], 0
     for case in dict.fromkeys(one["name"] for matrix in (before, after) for one in matrix["cases"]):
         for first, second in pairs:
             was, now = old.get((case, first)), new.get((case, second))
-            before_it, after_it = ("not there" if one is None else one["outcome"] for one in (was, now))
+            before_it, after_it = (NOT_THERE if one is None else one["outcome"] for one in (was, now))
             if before_it != after_it:
                 name = first if first == second else f"{first} -> {second}"
-                yield case, name, before_it, after_it, "" if now is None else now["reason"]
+                n_before, n_after = (0 if one is None else one["n"] for one in (was, now))
+                reason = "" if now is None else now["reason"]
+                found.append(Change(case, name, before_it, after_it, n_before, n_after, reason))
+            elif now is not None:
+                same += 1
+    return Comparison(found, same)
 
 
 def _same_senders(before: Matrix, after: Matrix) -> list[tuple[str, str]]:
