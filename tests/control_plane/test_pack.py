@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import yaml
 from narrows.cli import app
 from narrows.errors import InputError
 from narrows.run import artifact
@@ -27,6 +28,13 @@ SEED = sorted((Path(__file__).parents[1] / "formats").glob("*/run"))[-1]
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     return Path(shutil.copytree(SEED, tmp_path / "demo"))
+
+
+def text_of(archive: Path, name: str) -> str:
+    with tarfile.open(archive) as tar:
+        found = tar.extractfile(name)
+        assert found is not None
+        return found.read().decode()
 
 
 def test_an_archive_can_be_checked_and_read(run: Path, tmp_path: Path) -> None:
@@ -56,6 +64,48 @@ def test_the_same_results_give_the_same_bytes(run: Path, tmp_path: Path) -> None
         assert {(one.mtime, one.uid, one.uname, one.mode) for one in tar} == {(0, 0, "", 0o644)}
 
 
+def test_what_the_experiment_names_and_is_not_in_it_is_listed(run: Path, tmp_path: Path) -> None:
+    """Files of a P4 program, users' programs with the files that they read, directories; what is inlined is not."""
+    experiment = yaml.safe_load((run / "experiment.yaml").read_text())
+    experiment["bottleneck"]["program"] = {"json": "/p/a.json", "p4info": "/p/a.txt", "controller": ["/p/c", "x=/p/y"]}
+    experiment["bottleneck"]["trace"] = {"file": "/t/trace", "text": "1\n"}
+    words = ["python3", "send.py", "--to={server}", "/dev/null", "here"]
+    experiment["flows"].append({"name": "own", "client": words, "cwd": "/home/me"})
+    (run / "experiment.yaml").write_text(yaml.safe_dump(experiment))
+    digests = {
+        "softswitch": "0",
+        "/p/a.json": "1",
+        "/usr/bin/python3": "2",
+        "/home/me/send.py": "3",
+        "/etc/of-name": "4",
+    }
+    record = json.loads((run / "run.json").read_text()) | {"programs": digests}
+    (run / "run.json").write_text(json.dumps(record))
+    client, program = f"flows.{len(experiment['flows']) - 1}", "bottleneck.program"
+    expected = {
+        ("/p/a.json", "`1`", f"{program}.json"),
+        ("/p/a.txt", "-", f"{program}.p4info"),
+        ("/p/c", "-", f"{program}.controller"),
+        ("/p/y", "-", f"{program}.controller"),
+        ("/usr/bin/python3", "`2`", f"{client}.client"),
+        ("/home/me/send.py", "`3`", f"{client}.client"),
+        ("/dev/null", "-", f"{client}.client"),
+        ("/home/me", "-", f"{client}.cwd"),
+        ("/etc/of-name", "`4`", "a command"),
+    }
+    words = ["pack", str(run), "--out", str(tmp_path / "x.tar.gz")]
+    *lines, _ = CliRunner().invoke(app, words, catch_exceptions=False).output.splitlines()
+    assert sorted(lines) == sorted(f"not in the archive: {path} ({field})" for path, _, field in expected)
+    _, listed = text_of(tmp_path / "x.tar.gz", "demo/REPRODUCE.md").split("## Not in this archive\n")
+    rows = [tuple(line.strip("| ").split(" | ")) for line in listed.splitlines() if line.startswith("| `")]
+    assert {(path.strip("`"), digest, field) for path, digest, field in rows} == expected and len(rows) == len(expected)
+
+
+def test_an_archive_with_all_that_it_takes_says_nothing_of_files(run: Path, tmp_path: Path) -> None:
+    assert pack(run, [run], tmp_path / "x.tar.gz").absent == ()
+    assert "Not in this archive" not in text_of(tmp_path / "x.tar.gz", "demo/REPRODUCE.md")
+
+
 # Of run.json: a kernel with a patch.
 VIRTUAL = {
     "kernel": "bbr3",
@@ -75,10 +125,7 @@ def test_runs_of_a_sweep_are_named_by_what_made_them(run: Path, tmp_path: Path) 
     CliRunner().invoke(
         app, ["pack", str(tmp_path / "sweep"), "--out", str(tmp_path / "x.tar.gz")], catch_exceptions=False
     )
-    with tarfile.open(tmp_path / "x.tar.gz") as tar:
-        how = tar.extractfile("sweep/REPRODUCE.md")
-        assert how is not None
-        _, alike, modified = how.read().decode().split("\n## ")
+    _, alike, modified = text_of(tmp_path / "x.tar.gz", "sweep/REPRODUCE.md").split("\n## ")
     assert alike.startswith("0, 2\n") and "narrows run 2/experiment.yaml" in alike
     assert modified.startswith("1\n") and "no commit alone makes these runs again (abc-dirty-def)" in modified
     assert "narrows run 1/experiment.yaml --target bmv2 --virtual --kernel bbr3\n" in modified

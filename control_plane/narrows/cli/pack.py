@@ -29,5 +29,7 @@ def pack(
     from narrows.run.artifact import pack as write
 
     archive = out or Path(f"{directory.resolve().name}.tar.gz")
-    digest = write(directory, run_directories(directory), archive)
-    say(f"{archive}: {archive.stat().st_size} bytes, SHA-256 {digest}")
+    packed = write(directory, run_directories(directory), archive)
+    for path, _, field in packed.absent:
+        say(f"not in the archive: {path} ({field})")
+    say(f"{archive}: {archive.stat().st_size} bytes, SHA-256 {packed.digest}")

@@ -8,17 +8,19 @@ import hashlib
 import io
 import os
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from narrows_analysis.errors import AnalysisError
 from narrows_analysis.records.json_files import only_files, read_json
-from narrows_formats import beneath, files, storage
+from narrows_formats import beneath, bounded_yaml, files, storage
 from narrows_formats.file_digest import file_digest
 from narrows_formats.provenance import KERNEL_IMAGE, PROVENANCE_NAMES, provenance
 
 from narrows.errors import InputError
+from narrows.run.absent_files import Absent, absent_files
 from narrows.run.results import give_to_user
 
 MANIFEST, README = "SHA256SUMS", "REPRODUCE.md"
@@ -30,8 +32,15 @@ OF_FILES = ("--source", "--patch", "--cca")
 UNFINISHED = ".unfinished"
 
 
-def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
-    """Write an archive (tar, gzip) of a run's or a sweep's directory; returns its SHA-256.
+class Packed(NamedTuple):
+    """An archive's SHA-256, and what its experiments name and it does not have."""
+
+    digest: str
+    absent: tuple[Absent, ...]
+
+
+def pack(directory: Path, runs: Sequence[Path], archive: Path) -> Packed:
+    """Write an archive (tar, gzip) of a run's or a sweep's directory.
 
     The same files give the same archive to the byte: order, owners and times do not depend on where it is made.
 
@@ -42,7 +51,8 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
         archive: what is written, in one step.
 
     Raises:
-        InputError: the archive exists, or the directory has what results do not have: links, devices, unfinished runs.
+        InputError: the archive exists, the directory has what results do not have (links, devices, unfinished runs), or
+            an experiment cannot be read.
     """
     if archive.exists():
         raise InputError(f"--out {archive}: exists already; choose another name")
@@ -56,7 +66,8 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
     if unfinished := next((path for path in found if any(UNFINISHED in part for part in path.parts)), None):
         raise InputError(f"{directory / unfinished}: of a run that is under way or was killed; fix: narrows clean")
     digests = "".join(f"{_digest(directory, path)}  {path}\n" for path in found)
-    how = _reproduce(name, directory, records)
+    absent = tuple(dict.fromkeys(one for run, record in records.items() for one in _absent(run, record)))
+    how = _reproduce(name, directory, records, absent)
     with (
         storage.replacing(archive) as out,
         # The file's name and the time would be in its header.
@@ -69,7 +80,16 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> str:
             with _opened(directory, path) as content:
                 _add(tar, f"{name}/{path}", content, os.fstat(content.fileno()).st_size)
     give_to_user(archive)
-    return file_digest(archive)
+    return Packed(file_digest(archive), absent)
+
+
+def _absent(run: Path, record: Mapping[str, object]) -> list[Absent]:
+    programs = record.get("programs")
+    try:
+        experiment = bounded_yaml.parse(beneath.read(run, files.EXPERIMENT))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{run / files.EXPERIMENT}: {getattr(error, 'strerror', None) or error}") from None
+    return absent_files(experiment, programs if isinstance(programs, dict) else {})
 
 
 @contextmanager
@@ -100,7 +120,7 @@ def _add(tar: tarfile.TarFile, name: str, content: io.BufferedIOBase, size: int)
     tar.addfile(entry, content)
 
 
-def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]]) -> str:
+def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]], absent: Sequence[Absent]) -> str:
     """What made the runs, and the commands that make them again."""
     lines = [
         f"# {name}",
@@ -114,6 +134,16 @@ def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]
         lines += [f"## {_of(directory, members)}", "", "| made by | |", "|---|---|"]
         lines += [f"| {PROVENANCE_NAMES.get(key, key)} | `{value}` |" for key, value in made]
         lines += ["", *_commands(directory, members, record, dict(made)), ""]
+    if absent:
+        lines += [
+            "## Not in this archive",
+            "",
+            "Runs read these from here; where yours are elsewhere, change the fields.",
+            "",
+        ]
+        lines += ["| path | SHA-256 | named by |", "|---|---|---|"]
+        lines += [f"| `{path}` | {f'`{digest}`' if digest else '-'} | {field} |" for path, digest, field in absent]
+        lines += [""]
     return "\n".join(lines)
 
 
