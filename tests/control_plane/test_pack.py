@@ -13,13 +13,17 @@ from pathlib import Path
 
 import pytest
 import yaml
+from narrows.batch.merge import experiment_of
+from narrows.batch.sweep_results import write_manifest
 from narrows.cli import app
 from narrows.errors import InputError
+from narrows.experiment.sweep import load_series
 from narrows.run import artifact
 from narrows.run.artifact import pack
 from narrows_analysis import load
 from narrows_analysis.records.json_files import only_files
 from narrows_formats.file_digest import file_digest
+from narrows_formats.sweep_record import SweepRun
 from typer.testing import CliRunner
 
 SEED = sorted((Path(__file__).parents[1] / "formats").glob("*/run"))[-1]
@@ -136,6 +140,69 @@ def test_runs_of_a_sweep_are_named_by_what_made_them(run: Path, tmp_path: Path) 
     assert "The files that this command names are not in this archive." in modified
     assert "The reports of a new run (`telemetry/`) then have the digests in `SHA256SUMS`." in modified
     assert "a command that is not recorded" not in alike and "`telemetry/`" not in alike
+
+
+def swept(run: Path, place: Path) -> Path:
+    """A sweep of two settings, twice each, with the run that there is in the place of each."""
+    file = place / "written.yaml"
+    written = yaml.safe_load((run / "experiment.yaml").read_text())
+    written |= {"sweep": {"bottleneck.rtt": ["20ms", "80ms"]}, "repeat": 2, "seed": 7}
+    file.write_text(yaml.safe_dump(written))
+    series = load_series(file)
+    for point in series.points:
+        shutil.copytree(run, place / "sweep" / point.directory)
+        text = yaml.safe_dump(point.experiment.as_stored())
+        (place / "sweep" / point.directory / "experiment.yaml").write_text(text)
+    runs: list[SweepRun] = [
+        {"directory": one.directory, "parameters": one.parameters, "repetition": one.repetition, "status": "complete"}
+        for one in series.points
+    ]
+    experiment = series.experiment
+    write_manifest(
+        place / "sweep",
+        {"name": experiment.name, "sweep": experiment.sweep, "repeat": 2, "points": len(runs), "runs": runs},
+    )
+    return place / "sweep"
+
+
+def commands_of(sweep: Path, archive: Path) -> list[str]:
+    CliRunner().invoke(app, ["pack", str(sweep), "--out", str(archive)], catch_exceptions=False)
+    lines = text_of(archive, "sweep/REPRODUCE.md").splitlines()
+    return [line for line in lines if line.startswith("narrows run")]
+
+
+def test_a_sweep_is_made_again_by_one_command(run: Path, tmp_path: Path) -> None:
+    """Its file asks for the same runs, below the same names; an archive that is unpacked and packed is the same."""
+    sweep, archive = swept(run, tmp_path), tmp_path / "x.tar.gz"
+    assert commands_of(sweep, archive) == ["narrows run sweep.yaml"]
+    (tmp_path / "there").mkdir()
+    subprocess.run(["tar", "xzf", archive, "-C", tmp_path / "there"], check=True)
+    there = tmp_path / "there" / "sweep"
+    subprocess.run(["sha256sum", "-c", "--quiet", "SHA256SUMS"], cwd=there, check=True)
+    assert "  sweep.yaml\n" in (there / "SHA256SUMS").read_text()
+    again = {point.directory: point.experiment.as_stored() for point in load_series(there / "sweep.yaml").points}
+    assert again == {path.parent.name: experiment_of(path.parent) for path in sweep.glob("*/run.json")}
+    assert len(again) == 4 and {one["seed"] for one in again.values()} == {7, 8}
+    commands_of(there, tmp_path / "y.tar.gz")
+    assert file_digest(tmp_path / "y.tar.gz") == file_digest(archive)
+
+
+def test_runs_that_no_file_of_a_sweep_asks_for_are_made_one_by_one(run: Path, tmp_path: Path) -> None:
+    """A run with another seed, as one that was taken in has."""
+    sweep = swept(run, tmp_path)
+    last = max(sweep.glob("*/experiment.yaml"))
+    last.write_text(yaml.safe_dump(yaml.safe_load(last.read_text()) | {"seed": 99}))
+    found = commands_of(sweep, tmp_path / "x.tar.gz")
+    assert found == [f"narrows run {path.relative_to(sweep)}" for path in sorted(sweep.glob("*/experiment.yaml"))]
+    with tarfile.open(tmp_path / "x.tar.gz") as tar:
+        assert "sweep/sweep.yaml" not in tar.getnames()
+
+
+def test_runs_of_a_sweep_made_by_different_programs_are_made_one_by_one(run: Path, tmp_path: Path) -> None:
+    sweep = swept(run, tmp_path)
+    record = min(sweep.glob("*/run.json"))
+    record.write_text(json.dumps(json.loads(record.read_text()) | {"commit": "another"}))
+    assert len(commands_of(sweep, tmp_path / "x.tar.gz")) == 4
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,17 @@ def pack(
 
     With every file's digest, and how the same runs are made again. The same results give the same bytes.
     """
+    import yaml
+
+    from narrows.batch.sweep_file import sweep_experiment
     from narrows.cli.analyze import run_directories
     from narrows.run.artifact import pack as write
 
     archive = out or Path(f"{directory.resolve().name}.tar.gz")
-    packed = write(directory, run_directories(directory), archive)
+    runs = run_directories(directory)
+    sweep = sweep_experiment(directory, runs)
+    text = "" if sweep is None else yaml.safe_dump(sweep, sort_keys=False, allow_unicode=True)
+    packed = write(directory, runs, archive, text)
     for path, _, field in packed.absent:
         say(f"not in the archive: {path} ({field})")
     say(f"{archive}: {archive.stat().st_size} bytes, SHA-256 {packed.digest}")

@@ -23,7 +23,7 @@ from narrows.errors import InputError
 from narrows.run.absent_files import Absent, absent_files
 from narrows.run.results import give_to_user
 
-MANIFEST, README = "SHA256SUMS", "REPRODUCE.md"
+MANIFEST, README, SWEEP = "SHA256SUMS", "REPRODUCE.md", "sweep.yaml"
 MODIFIED = "-dirty"
 DEFAULT = "soft"
 # Options of the command that builds a kernel which name files.
@@ -39,7 +39,7 @@ class Packed(NamedTuple):
     absent: tuple[Absent, ...]
 
 
-def pack(directory: Path, runs: Sequence[Path], archive: Path) -> Packed:
+def pack(directory: Path, runs: Sequence[Path], archive: Path, sweep: str = "") -> Packed:
     """Write an archive (tar, gzip) of a run's or a sweep's directory.
 
     The same files give the same archive to the byte: order, owners and times do not depend on where it is made.
@@ -49,6 +49,7 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> Packed:
             ``REPRODUCE.md``.
         runs: the runs in it.
         archive: what is written, in one step.
+        sweep: the experiment file that makes all of the runs, ``sweep.yaml`` in the archive; empty if there is none.
 
     Raises:
         InputError: the archive exists, the directory has what results do not have (links, devices, unfinished runs), or
@@ -67,15 +68,19 @@ def pack(directory: Path, runs: Sequence[Path], archive: Path) -> Packed:
         raise InputError(f"{directory / unfinished}: of a run that is under way or was killed; fix: narrows clean")
     digests = "".join(f"{_digest(directory, path)}  {path}\n" for path in found)
     absent = tuple(dict.fromkeys(one for run, record in records.items() for one in _absent(run, record)))
-    how = _reproduce(name, directory, records, absent)
+    how = _reproduce(name, directory, records, absent, bool(sweep))
+    made = {README: how, MANIFEST: digests}
+    if sweep:
+        made[SWEEP] = sweep
+        made[MANIFEST] += f"{hashlib.sha256(sweep.encode()).hexdigest()}  {SWEEP}\n"
     with (
         storage.replacing(archive) as out,
         # The file's name and the time would be in its header.
         gzip.GzipFile("", "wb", fileobj=out, mtime=0) as compressed,
         tarfile.open(fileobj=compressed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
-        for made, text in ((README, how), (MANIFEST, digests)):
-            _add(tar, f"{name}/{made}", io.BytesIO(text.encode()), len(text.encode()))
+        for file, text in made.items():
+            _add(tar, f"{name}/{file}", io.BytesIO(text.encode()), len(text.encode()))
         for path in found:
             with _opened(directory, path) as content:
                 _add(tar, f"{name}/{path}", content, os.fstat(content.fileno()).st_size)
@@ -110,7 +115,7 @@ def _digest(directory: Path, path: Path) -> str:
 
 def _files(directory: Path) -> Iterator[Path]:
     for path in sorted(path.relative_to(directory) for path in directory.rglob("*") if path.is_file()):
-        if path not in (Path(README), Path(MANIFEST)):
+        if path not in (Path(README), Path(MANIFEST), Path(SWEEP)):
             yield path
 
 
@@ -120,7 +125,9 @@ def _add(tar: tarfile.TarFile, name: str, content: io.BufferedIOBase, size: int)
     tar.addfile(entry, content)
 
 
-def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]], absent: Sequence[Absent]) -> str:
+def _reproduce(
+    name: str, directory: Path, records: dict[Path, dict[str, object]], absent: Sequence[Absent], sweep: bool
+) -> str:
     """What made the runs, and the commands that make them again."""
     lines = [
         f"# {name}",
@@ -128,12 +135,15 @@ def _reproduce(name: str, directory: Path, records: dict[Path, dict[str, object]
         f"Results of Narrows. `sha256sum -c {MANIFEST}` checks the files; `narrows report DIR` makes",
     ]
     lines += ["the pages again, `narrows analyze DIR` the figures.", ""]
-    for made, members in _alike(records).items():
+    alike = _alike(records)
+    # One command makes all of them only where they were made by the same.
+    whole = sweep and len(alike) == 1
+    for made, members in alike.items():
         run = members[0]
         record = records[run]
         lines += [f"## {_of(directory, members)}", "", "| made by | |", "|---|---|"]
         lines += [f"| {PROVENANCE_NAMES.get(key, key)} | `{value}` |" for key, value in made]
-        lines += ["", *_commands(directory, members, record, dict(made)), ""]
+        lines += ["", *_commands(directory, members, record, dict(made), whole), ""]
     if absent:
         lines += [
             "## Not in this archive",
@@ -162,7 +172,9 @@ def _of(directory: Path, runs: list[Path]) -> str:
     )
 
 
-def _commands(directory: Path, runs: list[Path], record: dict[str, object], made: dict[str, str]) -> list[str]:
+def _commands(
+    directory: Path, runs: list[Path], record: dict[str, object], made: dict[str, str], whole: bool
+) -> list[str]:
     commit = made.get("commit", "")
     lines = []
     if MODIFIED in commit:
@@ -184,6 +196,10 @@ def _commands(directory: Path, runs: list[Path], record: dict[str, object], made
         if guest.get("repeatable"):
             lines.append(f"The reports of a new run (`telemetry/`) then have the digests in `{MANIFEST}`.")
         options += f" --virtual --kernel {kernel}"
+    experiments = [run.relative_to(directory) / files.EXPERIMENT for run in runs]
+    if whole:
+        lines += ["", f"All runs, with their table, `{files.INTERVALS}` and page (one alone: `{experiments[0]}`):"]
+        experiments = [Path(SWEEP)]
     lines += ["", "```sh"]
-    lines += [f"narrows run {run.relative_to(directory) / files.EXPERIMENT}{options}" for run in runs]
+    lines += [f"narrows run {experiment}{options}" for experiment in experiments]
     return [*lines, "```"]
