@@ -158,7 +158,7 @@ def test_the_compilers_errors_have_the_lines_of_the_file(build: Build) -> None:
 
 
 def test_a_name_that_is_taken_is_refused(build: Build) -> None:
-    with pytest.raises(RunError, match="of 1 files 0 registered a congestion control of a new name; its kernel has"):
+    with pytest.raises(InputError, match=r"taken\.c: registers 'cubic', which kernel default has already"):
         build("taken")
 
 

@@ -23,6 +23,10 @@ NAME = re.compile(r"[A-Za-z0-9_]{1,40}\.c", re.ASCII)
 OWN = f"{ADDED}own_"
 SALT = re.compile(r'^CONFIG_BUILD_SALT="(?P<base>[^"+]*)[^"]*"$', re.MULTILINE)
 MOST_BYTES = 1 << 20
+COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+ALGORITHM = re.compile(r"\bstruct\s+tcp_congestion_ops\b[^;{}()]*=\s*\{(?P<members>[^{}]*)")
+# A whole string: neither a macro nor the first part of several.
+MEMBER = re.compile(r'\.name\s*=\s*"(?P<name>[^"\\\n]*)"\s*(,|$)')
 
 
 def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[str], None]) -> tuple[Kernel, About]:
@@ -37,7 +41,7 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
 
     Raises:
         InputError: one is no such file, or of another tree's version that cannot be changed for this one (`port`), or
-            the objects of the other kernel were not kept.
+            the objects of the other kernel were not kept, or it has all that one registers already.
         RunError: one does not compile, the message has the compiler's with its lines; or the kernel does not boot.
     """
     if lacks := build.problems():
@@ -51,6 +55,12 @@ def add(files: Sequence[Path], base: str, name: str, jobs: int, say: Callable[[s
     kernels.directory(name)
     ground = find(base)
     before = about(ground)
+    for file, written in texts.items():
+        if (names := registered(written)) and names <= set(before.ccas):
+            taken = ", ".join(f"'{one}'" for one in sorted(names))
+            raise InputError(
+                f"--cca {file.name}: registers {taken}, which kernel {base} has already; allowed: another .name"
+            )
     with build.in_workshop(base) as place:
         tree, configuration = place / build.TREE / TCP, place / build.OUTPUT / build.CONFIGURATION
         if not _objects(place):
@@ -114,6 +124,13 @@ def text(file: Path) -> str:
         raise InputError(f"--cca {file}: cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InputError(f"--cca {file}: is not text in UTF-8") from error
+
+
+def registered(written: str) -> set[str]:
+    """The names of a C file's congestion controls; empty where the text does not say one of them, as with a macro."""
+    found = [MEMBER.search(one["members"]) for one in ALGORITHM.finditer(COMMENT.sub(" ", written))]
+    names = {one["name"] for one in found if one is not None}
+    return names if None not in found else set()
 
 
 def _salt(configuration: Path, texts: Iterable[str]) -> None:
