@@ -47,6 +47,7 @@ def alike(episodes: list[Episode]) -> None:
         assert [name for name, table in tables.items() if other_tables[name] != table] == []
 
 
+@pytest.mark.long
 def test_a_policy_that_thinks_is_the_same_run(tmp_path: Path) -> None:
     alike([episode(tmp_path / "at-once"), episode(tmp_path / "thinks", lambda _: 0.05)])
 

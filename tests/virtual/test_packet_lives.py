@@ -54,6 +54,7 @@ def run(text: str, directory: Path) -> Results:
     return Results(out)
 
 
+@pytest.mark.long
 def test_a_flow_begins_when_it_is_offered(tmp_path: Path) -> None:
     found = run(
         """
