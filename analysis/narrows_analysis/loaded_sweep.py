@@ -143,7 +143,8 @@ class LoadedSweep(Sweep):
 
     def _known(self, name: str, fields: Mapping[str, Sequence[str]]) -> str:
         if name not in fields:
-            raise AnalysisError(f"{self.path}: figure: {name} was not swept{suggestion(name, fields)}")
+            why = "is for metrics of groups, and this one is of the link" if name == GROUP else "was not swept"
+            raise AnalysisError(f"{self.path}: figure: {name} {why}{suggestion(name, fields)}")
         return name
 
     def _value(self, name: str, value: object, fields: Mapping[str, Sequence[str]]) -> str:

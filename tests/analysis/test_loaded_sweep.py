@@ -162,7 +162,7 @@ def test_figures_are_drawn_where_the_caller_wants_them(sweep: LoadedSweep, tmp_p
     [
         (lambda sweep: sweep.figure("shares"), "figure shares: is not known, did you mean 'share'"),
         (lambda sweep: sweep.figure("share", x="rate"), "figure: rate was not swept; allowed: buffer, queue, group"),
-        (lambda sweep: sweep.figure("utilization", hue="group"), "figure: group was not swept"),
+        (lambda sweep: sweep.figure("utilization", hue="group"), "figure: group is for metrics of groups, and"),
         (lambda sweep: sweep.figure("utilization", at={"queue": "red"}), "figure: queue was never red; allowed"),
         (
             lambda sweep: sweep.figure("rtt"),
