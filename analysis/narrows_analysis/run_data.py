@@ -19,7 +19,7 @@ from narrows_formats.columns import DROPS, QUEUES, REPORTS, SOCKETS, units
 from narrows_formats.flow_names import OTHER_GROUP
 from narrows_formats.flow_rows import brief_columns, flow_rows, plain_values
 from narrows_formats.kinds import requests
-from narrows_formats.summary import Summary
+from narrows_formats.summary import Summary, WarningSummary
 
 from narrows_analysis.aggregation.both_directions import ACK_FLAG
 from narrows_analysis.aggregation.tables import aggregate
@@ -141,14 +141,26 @@ class RunData:
         return [view.bottleneck.name for view in self.run.views]
 
     def __repr__(self) -> str:
-        """Name the run and its link, with the table of its flows if it has been analysed."""
+        """Name the run and its link, with errors and the table of its flows if it has been analysed."""
         head = self._headline()
-        return f"{head}\n{self.table.to_string(index=False)}" if self._analysed else head
+        return "\n".join([head, *self._errors, self.table.to_string(index=False)]) if self._analysed else head
 
     def _repr_html_(self) -> str:
         """The same for notebooks."""
-        head = html.escape(self._headline())
-        return f"<p>{head}</p>{self.table.to_html(index=False)}" if self._analysed else f"<p>{head}</p>"
+        head = f"<p>{html.escape(self._headline())}</p>"
+        if not self._analysed:
+            return head
+        errors = "".join(f"<p>{html.escape(line)}</p>" for line in self._errors)
+        return f"{head}{errors}{self.table.to_html(index=False)}"
+
+    @property
+    def warnings(self) -> list[WarningSummary]:
+        """What the terminal and the page say of a run that may mislead; ``severity`` is "error" or "warning"."""
+        return self.summary["warnings"]
+
+    @property
+    def _errors(self) -> list[str]:
+        return [f"error: {one['message']}" for one in self.warnings if one["severity"] == "error"]
 
     @property
     def _analysed(self) -> bool:

@@ -447,6 +447,16 @@ def with_sockets(tmp_path: Path) -> Path:
     return run_dir
 
 
+def test_a_run_shows_its_errors_and_has_all_warnings(with_sockets: Path) -> None:
+    run = load(with_sockets)
+    kinds = ("error", "nothing of a<b was delivered"), ("warning", "it is late")
+    found = [{"code": "x", "severity": severity, "message": message} for severity, message in kinds]
+    run.__dict__["summary"] = {**run.summary, "warnings": found}
+    assert run.warnings == found
+    assert repr(run).splitlines()[1] == "error: nothing of a<b was delivered" and "it is late" not in repr(run)
+    assert "<p>error: nothing of a&lt;b was delivered</p>" in run._repr_html_()
+
+
 def test_a_run_shows_its_table(with_sockets: Path) -> None:
     run = load(with_sockets)
     lines = repr(run).splitlines()
