@@ -22,7 +22,7 @@ def main() -> None:
         link, options, experiment, plan, needed = pickle.loads((directory / TASK_FILE).read_bytes())
         init.seed_random_numbers(experiment.seed)
         init.prepare(needed, (directory,))
-        # It needs the guest's own /proc as it is imported, and Python looks beside a guest's first process for nothing.
+        # It needs the guest's own /proc as it is imported; a guest's first process lacks its own directory on sys.path.
         sys.path.append(str(Path(__file__).parent))
         from passage import measure
 

@@ -21,7 +21,7 @@ BUILD = Path("target") / "release"
 
 
 def find_binary(name: str) -> Path | None:
-    """One of our programs: in ``$NARROWS_BIN``, in this checkout's release build, beside Python, or on PATH.
+    """One of our programs: in ``$NARROWS_BIN``, this checkout's release build, Python's own directory, or on PATH.
 
     None if there is none, or if it is a checkout's own and older than a source that it is made of.
     """

@@ -134,7 +134,7 @@ def test_drops_of_the_program_are_those_of_the_flow(plan: Plan) -> None:
 def test_segments_with_errors_are_not_delivered(plan: Plan) -> None:
     kernel = {"cubic-host": {}, "bbr-host": {}, "receiver": {"TcpInSegs": 3, "TcpInErrs": 3}}
     (found,) = undelivered(plan, kernel, {1: (3, 0), 2: (0, 0), 3: (0, 3)})
-    # Nothing is said of a way back that nothing has begun.
+    # The reverse path is not mentioned: no packet was sent on it.
     assert found.found[1:] == (
         "3 packets left for receiver (port 3)",
         "receiver dropped 3 packets with a wrong TCP or UDP header or checksum",

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from narrows.virtual.init import Channel, power_off, prepare
 
-# Python looks beside a guest's first process for nothing.
+# The first process of a guest does not have its own directory on sys.path.
 sys.path.append(str(Path(__file__).parent))
 from launches import HEADER, PROTOCOL, SO_RCVBUFFORCE, SO_TIMESTAMPNS, TIME
 
